@@ -1,0 +1,369 @@
+"""Abstract values: a shape and an element type; dimensions are ints or interned linear expressions.
+
+A dimension unknown while building (``None``) is a ``Dim``: a sum of integer multiples of *atoms* plus a constant. An atom is
+a symbol or an opaque quotient, product or maximum of expressions. Expressions are interned, so equal expressions are one
+object and "the same size" is ``is``. Sizes are never negative.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Union
+
+from ..dtypes import DType
+from ..errors import ShapeError
+
+Size = Union[int, "Dim"]
+
+
+class Atom:
+    """A symbol (``kind == "sym"``) or an opaque operation on expressions (``div``, ``mul``, ``max``)."""
+
+    __slots__ = ("kind", "args", "name", "__weakref__")
+
+    def __init__(self, kind: str, args: tuple[Size, ...], name: str) -> None:
+        self.kind, self.args, self.name = kind, args, name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Dim:
+    """An interned expression ``const + sum(coef * atom)``; at least one atom. Make it with ``symbol`` and arithmetic."""
+
+    __slots__ = ("terms", "const", "__weakref__")
+    terms: tuple[tuple[Atom, int], ...]
+    const: int
+
+    def __repr__(self) -> str:
+        text = ""
+        for atom, coef in self.terms:
+            sign = "-" if coef < 0 else "+" if text else ""
+            text += sign + (f"{abs(coef)}*" if abs(coef) != 1 else "") + atom.name
+        if self.const:
+            text += f"{self.const:+d}"
+        return text
+
+    def __add__(self, other: Size) -> Size:
+        return _combine(self, 1, other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Size) -> Size:
+        return _combine(self, 1, other, -1)
+
+    def __rsub__(self, other: Size) -> Size:
+        return _combine(other, 1, self, -1)
+
+    def __neg__(self) -> Size:
+        return _combine(self, -1, 0, 0)
+
+    def __mul__(self, other: Size) -> Size:
+        if isinstance(other, int):
+            return _combine(self, other, 0, 0)
+        if not isinstance(other, Dim):
+            return NotImplemented
+        if len(other.terms) == 1 and other.const == 0 and len(self.terms) == 1 and self.const == 0:
+            (x, cx), (y, cy) = self.terms[0], other.terms[0]
+            first, second = sorted((_make(((x, 1),), 0), _make(((y, 1),), 0)), key=repr)
+            return _combine(_atom("mul", (first, second)), cx * cy, 0, 0)
+        total: Size = 0
+        for x, cx in (*self.terms, (None, self.const)):
+            for y, cy in (*other.terms, (None, other.const)):
+                if cx * cy == 0:
+                    continue
+                if x is None or y is None:
+                    part: Size = cx * cy if x is y else _make((((x or y), cx * cy),), 0)  # type: ignore[arg-type]
+                else:
+                    part = _combine(_make(((x, 1),), 0) * _make(((y, 1),), 0), cx * cy, 0, 0)  # type: ignore[operator]
+                total = total + part
+        return total
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Size) -> Size:
+        if not isinstance(other, int):
+            quotient = exact_div(self, other)
+            return quotient if quotient is not None else _atom("div", (self, other))
+        if other == 0:
+            raise ZeroDivisionError("a dimension divided by zero")
+        if all(c % other == 0 for _, c in self.terms):
+            return _make(tuple((a, c // other) for a, c in self.terms), self.const // other)
+        return _atom("div", (self, other))
+
+    def __rfloordiv__(self, other: Size) -> Size:
+        return _atom("div", (other, self)) if other != 0 else 0
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return parse_dim, (repr(self),)
+
+
+def _key(atom: Atom) -> tuple[int, str]:
+    return (0 if atom.kind == "sym" else 1, atom.name)
+
+
+_dims: weakref.WeakValueDictionary[tuple[tuple[tuple[Atom, int], ...], int], Dim] = weakref.WeakValueDictionary()
+_atoms: weakref.WeakValueDictionary[str, Atom] = weakref.WeakValueDictionary()
+_fresh = itertools.count()
+
+
+def _make(terms: tuple[tuple[Atom, int], ...], const: int) -> Size:
+    terms = tuple((a, c) for a, c in terms if c)
+    if not terms:
+        return const
+    key = (terms, const)
+    found = _dims.get(key)
+    if found is None:
+        found = Dim.__new__(Dim)
+        found.terms, found.const = key
+        found = _dims.setdefault(key, found)
+    return found
+
+
+def _combine(x: Size, cx: int, y: Size, cy: int) -> Size:
+    coefs: dict[Atom, int] = {}
+    const = 0
+    for value, factor in ((x, cx), (y, cy)):
+        if isinstance(value, Dim):
+            const += factor * value.const
+            for atom, c in value.terms:
+                coefs[atom] = coefs.get(atom, 0) + factor * c
+        else:
+            const += factor * int(value)
+    return _make(tuple(sorted(coefs.items(), key=lambda t: _key(t[0]))), const)
+
+
+def _atom(kind: str, args: tuple[Size, ...]) -> Size:
+    name = {"div": "({}//{})", "mul": "({}*{})", "max": "max({},{})"}[kind].format(*(_operand(a) for a in args))
+    atom = _atoms.get(name)
+    if atom is None:
+        atom = _atoms.setdefault(name, Atom(kind, args, name))
+    return _make(((atom, 1),), 0)
+
+
+def _operand(size: Size) -> str:
+    return f"({size!r})" if isinstance(size, Dim) and (len(size.terms) > 1 or size.const or size.terms[0][1] != 1) else repr(size)
+
+
+def symbol(name: str | None = None) -> Dim:
+    """The symbol of that name, or a fresh one (``n0``, ``n1``, ...)."""
+    if name is None:
+        name = f"n{next(_fresh)}"
+    atom = _atoms.get(name)
+    if atom is None:
+        atom = _atoms.setdefault(name, Atom("sym", (), name))
+    made = _make(((atom, 1),), 0)
+    assert isinstance(made, Dim)
+    return made
+
+
+def maximum(x: Size, y: Size) -> Size:
+    """The larger of two sizes, folded where that is known."""
+    gap = y - x
+    if isinstance(gap, int):
+        return y if gap > 0 else x
+    if x == 0:
+        return y
+    if y == 0:
+        return x
+    first, second = sorted((x, y), key=repr)
+    return _atom("max", (first, second))
+
+
+def exact_div(x: Size, y: Size) -> Size | None:
+    """``x / y`` where that is surely an integer expression, else None."""
+    if isinstance(y, int):
+        if y == 0:
+            return None
+        if isinstance(x, int):
+            return x // y if x % y == 0 else None
+        if all(c % y == 0 for _, c in x.terms) and x.const % y == 0:
+            return x // y
+        return None
+    if x is y:
+        return 1
+    if x == 0:
+        return 0
+    if isinstance(x, Dim) and len(y.terms) == 1 and y.const == 0:
+        (ya, yc), total = y.terms[0], 0                                       # type: ignore[assignment]
+        if x.const:
+            return None
+        result: Size = total
+        for xa, xc in x.terms:
+            if xc % yc:
+                return None
+            if xa is ya:
+                result = result + xc // yc
+            elif xa.kind == "mul" and any(_is_atom(a, ya) for a in xa.args):
+                rest = [a for a in xa.args if not _is_atom(a, ya)] or [xa.args[0]]
+                result = result + rest[0] * (xc // yc)
+            else:
+                return None
+        return result
+    if isinstance(x, Dim) and x.terms and len(x.terms) == len(y.terms):
+        factor, rest_ = divmod(x.terms[0][1], y.terms[0][1])
+        if rest_ == 0 and y * factor is x:
+            return factor
+    return None
+
+
+def _is_atom(size: Size, atom: Atom) -> bool:
+    return isinstance(size, Dim) and size.const == 0 and size.terms == ((atom, 1),)
+
+
+def evaluate(size: Size, values: Mapping[str, int]) -> int:
+    """The number ``size`` stands for where ``values`` gives each symbol's value. KeyError names a missing symbol."""
+    if not isinstance(size, Dim):
+        return size
+    total = size.const
+    for atom, coef in size.terms:
+        total += coef * _evaluate_atom(atom, values)
+    return total
+
+
+def _evaluate_atom(atom: Atom, values: Mapping[str, int]) -> int:
+    if atom.kind == "sym":
+        return values[atom.name]
+    x, y = (evaluate(a, values) for a in atom.args)
+    if atom.kind == "div":
+        return x // y if y else 0
+    return x * y if atom.kind == "mul" else max(x, y)
+
+
+def substitute(size: Size, values: Mapping[str, Size]) -> Size:
+    """``size`` with some symbols replaced by sizes."""
+    if not isinstance(size, Dim):
+        return size
+    total: Size = size.const
+    for atom, coef in size.terms:
+        if atom.kind == "sym":
+            part = values.get(atom.name)
+            part = _make(((atom, 1),), 0) if part is None else part
+        else:
+            x, y = (substitute(a, values) for a in atom.args)
+            if atom.kind == "div":
+                part = (x // y) if y != 0 else 0
+            else:
+                part = x * y if atom.kind == "mul" else maximum(x, y)
+        total = total + part * coef
+    return total
+
+
+def symbols_of(size: Size) -> set[str]:
+    """Names of the symbols in ``size``."""
+    if not isinstance(size, Dim):
+        return set()
+    out: set[str] = set()
+    for atom, _ in size.terms:
+        if atom.kind == "sym":
+            out.add(atom.name)
+        else:
+            for a in atom.args:
+                out |= symbols_of(a)
+    return out
+
+
+def parse_dim(text: str) -> Size:
+    """The size that ``repr`` printed. ShapeError if it is not one."""
+    import ast
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        return _from_ast(tree)
+    except (SyntaxError, TypeError, KeyError) as error:
+        raise ShapeError(f"not a dimension: {text!r}") from error
+
+
+def _from_ast(tree: object) -> Size:
+    import ast
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
+        return tree.value
+    if isinstance(tree, ast.Name):
+        return symbol(tree.id)
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return -_from_ast(tree.operand)
+    if isinstance(tree, ast.Call) and getattr(tree.func, "id", "") == "max":
+        return maximum(*(_from_ast(a) for a in tree.args))
+    if isinstance(tree, ast.BinOp):
+        x, y = _from_ast(tree.left), _from_ast(tree.right)
+        if isinstance(tree.op, ast.Add):
+            return x + y
+        if isinstance(tree.op, ast.Sub):
+            return x - y
+        if isinstance(tree.op, ast.Mult):
+            return x * y
+        if isinstance(tree.op, ast.FloorDiv):
+            return x // y
+    raise TypeError(ast.dump(tree) if isinstance(tree, ast.AST) else str(tree))
+
+
+@dataclass(frozen=True)
+class Aval:
+    """Shape and element type of one value. Prints as ``f32[n,784]``."""
+
+    shape: tuple[Size, ...]
+    dtype: DType
+
+    @property
+    def ndim(self) -> int:
+        """The rank."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Size:
+        """The number of elements."""
+        return product(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """All dimensions are known ints."""
+        return all(isinstance(d, int) for d in self.shape)
+
+    def with_shape(self, shape: Iterable[Size]) -> Aval:
+        """The same dtype, another shape."""
+        return Aval(tuple(shape), self.dtype)
+
+    def with_dtype(self, dtype: DType) -> Aval:
+        """The same shape, another dtype."""
+        return Aval(self.shape, dtype)
+
+    def substitute(self, values: Mapping[str, Size]) -> Aval:
+        """With symbols replaced."""
+        if self.is_static:
+            return self
+        return Aval(tuple(substitute(d, values) for d in self.shape), self.dtype)
+
+    def __str__(self) -> str:
+        return f"{self.dtype.short}[{','.join(map(repr, self.shape))}]"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class TupleAval:
+    """The value of an op with several outputs; only ``get`` takes it apart."""
+
+    elements: tuple[Aval, ...]
+
+    def substitute(self, values: Mapping[str, Size]) -> TupleAval:
+        """With symbols replaced."""
+        return TupleAval(tuple(e.substitute(values) for e in self.elements))
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(map(str, self.elements)) + ")"
+
+
+AnyAval = Union[Aval, TupleAval]
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """The product of sizes (1 for none)."""
+    total: Size = 1
+    for s in sizes:
+        if s == 0:
+            return 0
+        total = total * s
+    return total
