@@ -144,7 +144,9 @@ class GraphBuilder(BuilderBase):
         return node
 
     def node(self, op: OpDef, inputs: tuple[Node, ...], attrs: dict[str, Any], control: tuple[Node, ...] = ()) -> Node:
-        """Append one node (an op with several outputs stays one node)."""
+        """Append one node (an op with several outputs stays one node); attributes left out take the op's defaults."""
+        if op.defaults:
+            attrs = {**op.defaults, **attrs}
         site = self.site if self.site is not None else source.capture(self.scope)
         aval = infer(op, inputs, attrs, site)
         return self.add(op, inputs, tuple(sorted(attrs.items())), aval, control, site)

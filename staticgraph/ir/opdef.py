@@ -131,6 +131,11 @@ class OpDef:
                 names.append(p.name)
         return tuple(names), attrs, variadic
 
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Attributes that may be left out, with their values."""
+        return {k: v for k, v in self.signature[1].items() if v is not inspect.Parameter.empty}
+
     @property
     def is_elementwise(self) -> bool:
         """Maps elements one by one, with NumPy's broadcasting."""
