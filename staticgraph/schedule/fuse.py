@@ -1,0 +1,228 @@
+"""Fusion: items into groups, one kernel each.
+
+Every group has a *level*; an item may join a group of the highest level among its inputs' groups if all its other inputs come from
+lower levels. Levels only grow along data edges, so no cycle can arise and one pass over the items is enough.
+
+A ``loop`` group walks one domain (the shape of its elements without axes of size 1). It may hold reductions over one set of axes. Where
+those axes are the last ones and short, it is a *row* group: values of a row's reduction are used again in later stages of
+the same kernel (softmax, layer norm). A ``gemm`` group is a matrix product with elementwise items as its epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ir.aval import Size
+from .items import Item, Value
+from .views import View, contiguous
+
+MAX_OPS = 400                                # items of one group
+MAX_EPILOGUE = 48
+MAX_VALUES = 28                              # memory operands of one kernel
+ROW = 4096                                   # longest row that stays in one kernel; also the block of a reduction
+
+
+@dataclass(eq=False)
+class Group:
+    """One kernel to be. ``axes`` are the reduced positions in ``domain`` (None: nothing is reduced yet)."""
+
+    kind: str                                # loop, gemm, single
+    level: int
+    domain: tuple[Size, ...] = ()
+    axes: tuple[int, ...] | None = None
+    rows: bool = False                       # results of reductions are used inside
+    items: list[Item] = field(default_factory=list)
+    leaves: set[tuple[Any, ...]] = field(default_factory=set)
+
+    @property
+    def row_domain(self) -> tuple[Size, ...]:
+        """The domain without the reduced axes."""
+        return tuple(d for k, d in enumerate(self.domain) if k not in (self.axes or ()))
+
+    @property
+    def outputs(self) -> list[Value]:
+        """Values that live in memory."""
+        return [v for i in self.items for v in i.values if v.buffer is not None]
+
+
+def domain_of(shape: Iterable[Size]) -> tuple[Size, ...]:
+    """Axes that are walked: those not of size 1."""
+    return tuple(d for d in shape if d != 1)
+
+
+def walked(view: View) -> tuple[Size, ...]:
+    """The view's strides over its walked axes."""
+    return tuple(s for d, s in zip(view.shape, view.strides) if d != 1)
+
+
+def is_direct(view: View, domain: tuple[Size, ...]) -> bool:
+    """The view gives element i of its base at element i of the domain."""
+    return view.offset == 0 and domain_of(view.shape) == domain and walked(view) == contiguous(domain) \
+        and domain_of(view.base.aval.shape) == domain
+
+
+def is_row(view: View, group: Group) -> bool:
+    """The view gives element r of its base (a value per row) at every element of row r."""
+    axes = group.axes or ()
+    outer = tuple(k for k in range(len(group.domain)) if k not in axes)
+    strides = walked(view)
+    if view.offset != 0 or domain_of(view.base.aval.shape) != group.row_domain:
+        return False
+    want = contiguous(group.row_domain)
+    if domain_of(view.shape) == group.domain:
+        return all(strides[k] == 0 for k in axes) and tuple(strides[k] for k in outer) == want
+    return domain_of(view.shape) == group.row_domain and strides == want
+
+
+def group_items(items: Sequence[Item], fuse: bool = True) -> list[Group]:
+    """Groups in a valid order (by level, then age)."""
+    groups: list[Group] = []
+    latest: dict[tuple[Any, ...], Group] = {}        # newest loop group of a level and domain, for siblings
+    for item in items:
+        if item.kind == "leaf":
+            continue
+        level = max((v.base.item.group.level for v in item.operands if v.base.item.group is not None), default=0)
+        group = _join(item, level, latest) if fuse else None
+        if group is None:
+            group = _open(item, level + 1)
+            groups.append(group)
+        group.items.append(item)
+        item.group = group
+        for v in item.operands:
+            if v.base.item.group is not group:
+                group.leaves.add((v.base, v.strides, v.offset))
+        if group.kind == "loop":
+            latest[(group.level, group.domain, group.axes)] = group
+    return sorted(groups, key=lambda g: g.level)
+
+
+def _open(item: Item, level: int) -> Group:
+    if item.kind == "scalar":
+        return Group("loop", level, domain_of(item.shape))
+    if item.kind == "reduce":
+        source = item.operands[0].shape
+        return Group("loop", level, domain_of(source), reduce_axes(item))
+    if item.kind == "matmul":
+        return Group("gemm", level, domain_of(item.shape))
+    return Group("single", level)
+
+
+def reduce_axes(item: Item) -> tuple[int, ...]:
+    """Reduced positions in the domain of the operand."""
+    from ..ops.helpers import normalize_axes
+    shape = item.operands[0].shape
+    axes = normalize_axes(item.node.attr("axis"), len(shape))
+    position, out = 0, []
+    for k, d in enumerate(shape):
+        if d != 1:
+            if k in axes:
+                out.append(position)
+            position += 1
+    return tuple(out)
+
+
+def _join(item: Item, level: int, latest: dict[tuple[Any, ...], Group]) -> Group | None:
+    if item.kind not in ("scalar", "reduce"):
+        return None
+    at_top = {v.base.item.group for v in item.operands if v.base.item.group is not None and v.base.item.group.level == level}
+    if len(at_top) == 1:
+        group = next(iter(at_top))
+        if _fits(item, group):
+            return group
+    if len(at_top) <= 1 or level > 0:
+        # a sibling one level up, of the same domain
+        domain = domain_of(item.shape if item.kind == "scalar" else item.operands[0].shape)
+        axes = None if item.kind == "scalar" else reduce_axes(item)
+        for a in ((axes,) if axes is not None else (None,)):
+            group = latest.get((level + 1, domain, a))
+            if group is not None and _room(item, group) and _same_inputs(item, group):
+                return group
+    return None
+
+
+def _same_inputs(item: Item, group: Group) -> bool:
+    # siblings merge only where they read something in common: unrelated work in one kernel saves no memory traffic
+    if group.domain == ():
+        return True
+    mine = {(v.base, v.strides, v.offset) for v in item.operands}
+    return bool(mine & group.leaves)
+
+
+def _room(item: Item, group: Group) -> bool:
+    if len(group.items) >= (MAX_EPILOGUE if group.kind == "gemm" else MAX_OPS):
+        return False
+    new = {(v.base, v.strides, v.offset) for v in item.operands if v.base.item.group is not group}
+    return len(group.leaves | new) <= MAX_VALUES
+
+
+def _fits(item: Item, group: Group) -> bool:
+    if group.kind == "single" or not _room(item, group):
+        return False
+    if group.kind == "gemm":
+        return _fits_epilogue(item, group)
+    if item.kind == "reduce":
+        source = item.operands[0]
+        axes = reduce_axes(item)
+        if group.axes is not None and group.axes != axes:
+            return False
+        if source.base.item.group is not group or not is_direct(source, group.domain) or _row_valued(source.base, group):
+            return False
+        if group.axes is None:
+            group.axes = axes
+        return True
+    return _fits_loop(item, group)
+
+
+def _row_valued(value: Value, group: Group) -> bool:
+    """Whether a value computed inside the group has one element per row."""
+    item = value.item
+    return group.axes is not None and (item.kind == "reduce" or domain_of(item.shape) != group.domain)
+
+
+def _fits_loop(item: Item, group: Group) -> bool:
+    domain = domain_of(item.shape)
+    full = domain == group.domain
+    uses_rows = False
+    for v in item.operands:
+        if v.base.item.group is not group:
+            continue
+        if _row_valued(v.base, group):
+            if not is_row(v, group):
+                return False
+            uses_rows = True
+        elif not (full and is_direct(v, group.domain)):
+            return False
+    if not full and not (group.axes is not None and domain == group.row_domain and uses_rows):
+        return False
+    if uses_rows:
+        if not rows_possible(group):
+            return False
+        group.rows = True
+    return True
+
+
+def rows_possible(group: Group) -> bool:
+    """Reduced axes are the last ones, and a row is known to be short."""
+    if not group.axes:
+        return False
+    rank = len(group.domain)
+    if group.axes != tuple(range(rank - len(group.axes), rank)):
+        return False
+    length: Size = 1
+    for k in group.axes:
+        length = length * group.domain[k]
+    return isinstance(length, int) and length <= ROW
+
+
+def _fits_epilogue(item: Item, group: Group) -> bool:
+    if item.kind != "scalar" or item.shape != group.items[0].shape:
+        return False
+    for v in item.operands:
+        if v.base.item.group is group:
+            if v.strides != contiguous(item.shape) or v.offset != 0 or v.base.aval.shape != item.shape:
+                return False
+        elif not (v.strides[-1] in (0, 1) or v.shape[-1] == 1):
+            return False
+    return True

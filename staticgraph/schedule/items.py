@@ -1,0 +1,156 @@
+"""From nodes to items: views are resolved, so that what is left reads values through strides and computes something.
+
+An item is one computation (elementwise, reduction, matrix product, loops of its own, control flow, host call) or a leaf. Copies
+are items too: they appear where an op needs its operand contiguous and the view is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import InternalError_, UnimplementedError
+from ..ir.aval import Aval, TupleAval
+from ..ir.graph import Node, Region
+from ..ir.opdef import Control, Host, Loops, Matmul, NoRule, Reduce, Scalar
+from ..ir.opdef import View as ViewLowering
+from .views import View
+
+
+@dataclass(eq=False)
+class Value:
+    """One result of an item. ``buffer`` is set where it lives in memory."""
+
+    item: Item
+    index: int
+    aval: Aval
+    buffer: Any = None
+    users: int = 0
+
+    def whole(self) -> View:
+        """All of it."""
+        return View.whole(self, self.aval.shape)
+
+
+@dataclass(eq=False)
+class Item:
+    """One computation. ``emit(e, *values)`` is given for elementwise ones."""
+
+    kind: str                                # leaf, scalar, reduce, matmul, loops, control, host
+    node: Node
+    operands: list[View] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+    emit: Any = None
+    group: Any = None
+    regions: list[Any] = field(default_factory=list)
+
+    @property
+    def value(self) -> Value:
+        """The only result."""
+        return self.values[0]
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Shape of the first result."""
+        return self.values[0].aval.shape
+
+
+def _avals(node: Node) -> tuple[Aval, ...]:
+    return node.aval.elements if isinstance(node.aval, TupleAval) else (node.aval,)
+
+
+class ItemBuilder:
+    """Items of one node list (a graph or a region)."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.views: dict[Node, Any] = {}     # a View, or a list of Views for an op with several outputs
+
+    def add(self, kind: str, node: Node, operands: Sequence[View], emit: Any = None, avals: Sequence[Aval] | None = None) -> Item:
+        item = Item(kind, node, list(operands), emit=emit)
+        item.values = [Value(item, k, a) for k, a in enumerate(avals if avals is not None else _avals(node))]
+        for v in operands:
+            v.base.users += 1
+        self.items.append(item)
+        return item
+
+    def leaf(self, node: Node) -> Item:
+        """A value supplied from outside of the node list."""
+        item = self.add("leaf", node, ())
+        self.views[node] = item.value.whole()
+        return item
+
+    def dense(self, view: View, node: Node) -> View:
+        """The view, copied if it is not contiguous."""
+        if view.is_contiguous:
+            return view
+        aval = view.base.aval.with_shape(view.shape)
+        return self.add("scalar", node, (view,), emit=lambda e, x: x, avals=(aval,)).value.whole()
+
+    def visit(self, node: Node) -> None:
+        """Make the node's item or view."""
+        lower = node.op.lower
+        if isinstance(lower, Control) and lower.kind == "get":
+            self.views[node] = self.views[node.inputs[0]][node.attr("index")]
+            return
+        ins = [self.views[i] for i in node.inputs]
+        if isinstance(lower, ViewLowering):
+            view = lower.view(ins[0], node.aval, **node.kw)
+            self.views[node] = view if view is not None else lower.view(self.dense(ins[0], node), node.aval, **node.kw)
+            return
+        if isinstance(lower, Scalar):
+            kw = node.kw
+            emit = (lambda e, *xs: lower.emit(e, *xs, **kw)) if kw else lower.emit
+            item = self.add("scalar", node, [v.broadcast(node.shape) for v in ins], emit=emit)
+        elif isinstance(lower, Reduce):
+            item = self.add("reduce", node, ins)
+        elif isinstance(lower, Matmul):
+            item = self.add("matmul", node, [self.matrix(v, node) for v in ins])
+        elif isinstance(lower, Loops):
+            item = self.add("loops", node, [self.dense(v, node) for v in ins])
+        elif isinstance(lower, Host):
+            item = self.add("host", node, [self.dense(v, node) for v in ins])
+        elif isinstance(lower, Control):
+            item = self.add("control", node, [self.dense(v, node) for v in ins])
+        elif isinstance(lower, NoRule):
+            raise UnimplementedError(None, None, f"operation {node.op.name!r} has no native code: {lower.why}")
+        else:
+            raise InternalError_(f"{node!r} should have been expanded before scheduling")
+        views = [v.whole() for v in item.values]
+        self.views[node] = views if isinstance(node.aval, TupleAval) else views[0]
+
+    def matrix(self, view: View, node: Node) -> View:
+        """A GEMM operand: one of its last two axes must be contiguous, and its batch axes must walk as one."""
+        from .views import collapse
+        rows, cols = view.strides[-2:]
+        r, c = view.shape[-2:]
+        fine = ((cols == 1 or c == 1) and _positive(rows)) or ((rows == 1 or r == 1) and _positive(cols))
+        if fine and len(view.shape) > 3:
+            fine = len(collapse(view.shape[:-2], [view.strides[:-2]])[0]) <= 1
+        return view if fine else self.dense_copy(view, node)
+
+    def dense_copy(self, view: View, node: Node) -> View:
+        aval = view.base.aval.with_shape(view.shape)
+        return self.add("scalar", node, (view,), emit=lambda e, x: x, avals=(aval,)).value.whole()
+
+
+def _positive(stride: Any) -> bool:
+    return not isinstance(stride, int) or stride >= 0
+
+
+def build_items(nodes: Sequence[Node], leaves: Sequence[Node]) -> ItemBuilder:
+    """Items of ``nodes`` in order; ``leaves`` are supplied from outside."""
+    builder = ItemBuilder()
+    outside = set(leaves)
+    for n in nodes:
+        if n in outside or (isinstance(n.op.lower, Control) and n.op.lower.kind in ("input", "param", "const", "sizes")):
+            builder.leaf(n)
+        else:
+            builder.visit(n)
+    return builder
+
+
+def regions_of(node: Node) -> tuple[Region, ...]:
+    """Regions among the node's attributes."""
+    return node.regions
