@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.aval import Size
-from .items import Item, Value
+from .items import ROW_BLOCK, Item, Value
 from .views import View, contiguous
 
 MAX_OPS = 400                                # items of one group
 MAX_EPILOGUE = 48
 MAX_VALUES = 28                              # memory operands of one kernel
-ROW = 4096                                   # longest row that stays in one kernel; also the block of a reduction
 
 
 @dataclass(eq=False)
@@ -81,7 +80,7 @@ def group_items(items: Sequence[Item], fuse: bool = True) -> list[Group]:
     groups: list[Group] = []
     latest: dict[tuple[Any, ...], Group] = {}        # newest loop group of a level and domain, for siblings
     for item in items:
-        if item.kind == "leaf":
+        if item.kind in ("leaf", "index"):
             continue
         level = max((v.base.item.group.level for v in item.operands if v.base.item.group is not None), default=0)
         group = _join(item, level, latest) if fuse else None
@@ -111,16 +110,8 @@ def _open(item: Item, level: int) -> Group:
 
 def reduce_axes(item: Item) -> tuple[int, ...]:
     """Reduced positions in the domain of the operand."""
-    from ..ops.helpers import normalize_axes
-    shape = item.operands[0].shape
-    axes = normalize_axes(item.node.attr("axis"), len(shape))
-    position, out = 0, []
-    for k, d in enumerate(shape):
-        if d != 1:
-            if k in axes:
-                out.append(position)
-            position += 1
-    return tuple(out)
+    walked_axes = [k for k, d in enumerate(item.operands[0].shape) if d != 1]
+    return tuple(walked_axes.index(k) for k in item.axis)
 
 
 def _join(item: Item, level: int, latest: dict[tuple[Any, ...], Group]) -> Group | None:
@@ -170,9 +161,24 @@ def _fits(item: Item, group: Group) -> bool:
         if source.base.item.group is not group or not is_direct(source, group.domain) or _row_valued(source.base, group):
             return False
         if group.axes is None:
+            if not all(_run_collapses(domain_strides(v, group), group.domain, axes) for i in group.items for v in i.operands):
+                return False
             group.axes = axes
         return True
+    if group.axes and not all(_run_collapses(domain_strides(v, group), group.domain, group.axes) for v in item.operands):
+        return False
     return _fits_loop(item, group)
+
+
+def domain_strides(view: View, group: Group) -> tuple[Size, ...] | None:
+    """Strides over the group's domain, or None for a view of one element per row."""
+    return walked(view) if domain_of(view.shape) == group.domain else None
+
+
+def _run_collapses(strides: tuple[Size, ...] | None, domain: tuple[Size, ...], axes: tuple[int, ...]) -> bool:
+    # the order in which elements are reduced is their row-major order: the run must be one axis for every operand
+    from .views import collapse
+    return strides is None or len(collapse([domain[k] for k in axes], [[strides[k] for k in axes]])[0]) <= 1
 
 
 def _row_valued(value: Value, group: Group) -> bool:
@@ -213,7 +219,7 @@ def rows_possible(group: Group) -> bool:
     length: Size = 1
     for k in group.axes:
         length = length * group.domain[k]
-    return isinstance(length, int) and length <= ROW
+    return isinstance(length, int) and length <= ROW_BLOCK
 
 
 def _fits_epilogue(item: Item, group: Group) -> bool:

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InternalError_, UnimplementedError
-from ..ir.aval import Aval, TupleAval
+from ..ir.aval import Aval, TupleAval, product
 from ..ir.graph import Node, Region
 from ..ir.opdef import Control, Host, Loops, Matmul, NoRule, Reduce, Scalar
 from ..ir.opdef import View as ViewLowering
-from .views import View
+from .views import View, collapse
+
+ROW_BLOCK = 4096                             # elements of one block of a reduction along a row
+COLUMN_BLOCK = 1024                          # and down a column
 
 
 @dataclass(eq=False)
@@ -43,7 +46,9 @@ class Item:
     values: list[Value] = field(default_factory=list)
     emit: Any = None
     group: Any = None
-    regions: list[Any] = field(default_factory=list)
+    axis: tuple[int, ...] = ()               # reduce: the operand's axes to reduce (none of size 1)
+    combine: str = ""                        # reduce: add, mul, maximum, minimum, and, or
+    blocked: bool = False                    # reduce: one result per block of the run
 
     @property
     def value(self) -> Value:
@@ -101,10 +106,13 @@ class ItemBuilder:
             return
         if isinstance(lower, Scalar):
             kw = node.kw
+            if "index" in node.op.traits:
+                ins = [self.index(node)]
             emit = (lambda e, *xs: lower.emit(e, *xs, **kw)) if kw else lower.emit
             item = self.add("scalar", node, [v.broadcast(node.shape) for v in ins], emit=emit)
         elif isinstance(lower, Reduce):
-            item = self.add("reduce", node, ins)
+            self.views[node] = self.reduce(ins[0], node, lower.combine)
+            return
         elif isinstance(lower, Matmul):
             item = self.add("matmul", node, [self.matrix(v, node) for v in ins])
         elif isinstance(lower, Loops):
@@ -120,9 +128,61 @@ class ItemBuilder:
         views = [v.whole() for v in item.values]
         self.views[node] = views if isinstance(node.aval, TupleAval) else views[0]
 
+    def index(self, node: Node) -> View:
+        """The position along the node's axis, as an operand that is computed, not loaded."""
+        from ..dtypes import int32, int64
+        axis, shape = node.attr("axis"), node.shape
+        small = all(isinstance(d, int) for d in shape) and all(d < 2**31 for d in shape)
+        item = self.add("index", node, (), avals=(Aval(shape, int32 if small else int64),))
+        return View(item.value, shape, tuple(int(k == axis and d != 1) for k, d in enumerate(shape)))
+
+    def reduce(self, view: View, node: Node, combine: str) -> View:
+        """A reduction, one run of neighbouring axes at a time (the last first), long runs in blocks.
+
+        A block is a result of its own: blocks are the tasks of the kernel, and the next reduction combines them.
+        """
+        from ..ops.helpers import normalize_axes
+        axes = set(normalize_axes(node.attr("axis"), len(view.shape)))
+        todo = [k for k in axes if view.shape[k] != 1]
+        if not todo:
+            result = view.reshape(node.shape)
+            assert result is not None
+            emit = (lambda e, x: e.add(x, 0)) if combine == "add" else (lambda e, x: x)
+            return self.add("scalar", node, (result,), emit=emit, avals=(node.aval,)).value.whole()
+        while todo:
+            walked = [k for k, d in enumerate(view.shape) if d != 1]
+            last = max(todo)
+            run = [last]
+            for k in reversed([w for w in walked if w < last]):
+                if k not in todo:
+                    break
+                run.insert(0, k)
+            view = self._reduce_run(view, tuple(run), last == walked[-1], node, combine)
+            todo = [k for k in todo if k not in run]
+        out = view.reshape(node.shape)
+        assert out is not None
+        return out
+
+    def _reduce_run(self, view: View, run: tuple[int, ...], trailing: bool, node: Node, combine: str) -> View:
+        block = ROW_BLOCK if trailing else COLUMN_BLOCK
+        phases = 0
+        while True:
+            length = product(view.shape[k] for k in run)
+            if len(collapse([view.shape[k] for k in run], [[view.strides[k] for k in run]])[0]) > 1:
+                view = self.dense_copy(view, node)
+            blocked = length > block if isinstance(length, int) else phases < 2
+            count = (length + (block - 1)) // block if blocked else 1
+            shape = tuple((count if k == run[0] else 1) if k in run else d for k, d in enumerate(view.shape))
+            item = self.add("reduce", node, (view,), avals=(view.base.aval.with_shape(shape),))
+            item.axis, item.combine, item.blocked = run, combine, blocked
+            view = item.value.whole()
+            if not blocked or count == 1:
+                return view
+            run = (run[0],)
+            phases += 1
+
     def matrix(self, view: View, node: Node) -> View:
         """A GEMM operand: one of its last two axes must be contiguous, and its batch axes must walk as one."""
-        from .views import collapse
         rows, cols = view.strides[-2:]
         r, c = view.shape[-2:]
         fine = ((cols == 1 or c == 1) and _positive(rows)) or ((rows == 1 or r == 1) and _positive(cols))
@@ -144,8 +204,11 @@ def build_items(nodes: Sequence[Node], leaves: Sequence[Node]) -> ItemBuilder:
     builder = ItemBuilder()
     outside = set(leaves)
     for n in nodes:
-        if n in outside or (isinstance(n.op.lower, Control) and n.op.lower.kind in ("input", "param", "const", "sizes")):
+        kind = n.op.lower.kind if isinstance(n.op.lower, Control) else ""
+        if n in outside or kind in ("input", "param", "const"):
             builder.leaf(n)
+        elif kind == "sizes":
+            builder.views[n] = builder.add("sizes", n, ()).value.whole()
         else:
             builder.visit(n)
     return builder

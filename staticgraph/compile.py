@@ -1,0 +1,389 @@
+"""From fetches and feeds of a user's graph to an executable: prune, lower the state, optimise, schedule, generate, link.
+
+The one importer of ``passes``. Sizes unknown while building are compiled as constants at their first value and as run-time
+values from their second on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from . import source
+from .config import Config, log, log_wants
+from .errors import GraphError, InternalError_, InvalidArgumentError
+from .ir.aval import Aval, Dim, TupleAval, evaluate, substitute, symbols_of
+from .ir.graph import Graph, Node, Region
+from .ir.text import print_node
+from .runtime.state import StateStore
+
+
+@dataclass
+class PassReport:
+    """What one pass did."""
+
+    name: str
+    nodes: int
+    seconds: float
+    text: str = ""
+
+
+@dataclass
+class CompileReport:
+    """What a compile did: nodes and time per pass, kernels, arena, seconds per stage."""
+
+    passes: list[PassReport] = field(default_factory=list)
+    changes: list[Any] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+    groups: int = 0
+    arena_bytes: Any = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        rows = [f"{p.name:14s} {p.nodes:7d} nodes {1e3 * p.seconds:9.2f} ms" for p in self.passes]
+        rows.append(f"{'kernels':14s} {len(self.kernels):7d}")
+        rows.append(f"{'arena':14s} {self.arena_bytes!s:>7s} bytes")
+        rows += [f"{k:14s} {1e3 * v:13.2f} ms" for k, v in self.seconds.items()]
+        return "\n".join(rows)
+
+
+def default_pipeline(level: str) -> Any:
+    """The pass list of an optimisation level."""
+    # the project's only hidden own import: passes stands above this package's floors, and importing it at the top would make
+    # ``import passes`` fail when it comes first (a cycle through ``staticgraph/__init__``)
+    from passes import pipeline
+    return pipeline, pipeline.LEVELS[level]
+
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------------
+
+
+def sizes_of_feeds(avals: Sequence[Aval], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    """Values of the symbols that the feeds' shapes give."""
+    values: dict[str, int] = {}
+    for aval, shape in zip(avals, shapes):
+        for d, s in zip(aval.shape, shape):
+            if isinstance(d, Dim) and d.const == 0 and len(d.terms) == 1 and d.terms[0][1] == 1 and d.terms[0][0].kind == "sym":
+                values.setdefault(d.terms[0][0].name, s)
+    return values
+
+
+def specialize(g: Graph, values: Mapping[str, int]) -> Graph:
+    """The graph with symbols replaced by numbers; every node's shape is inferred again.
+
+    InvalidArgumentError at the user's line where sizes that were taken to be equal are not.
+    """
+    if not values:
+        return g
+    out = Graph(intern=True)
+    made: dict[Node, Node] = {}
+    for n in g.nodes:
+        attrs = tuple((k, _substituted(v, values)) for k, v in n.attrs)
+        inputs = tuple(made[i] for i in n.inputs)
+        expected = n.aval.substitute(values)
+        check_node(n, inputs, dict(attrs), expected)
+        new = out.add(n.op, inputs, attrs, expected, site=n.site, role=n.role)
+        made[n] = new
+    out.outputs = tuple(made[o] for o in g.outputs)
+    return out
+
+
+def check_node(n: Node, inputs: Sequence[Node], attrs: dict[str, Any], expected: Any) -> None:
+    """Refuse a node whose operands' actual sizes do not give the shape that was inferred while building."""
+    try:
+        actual = n.op.infer(*[i.aval for i in inputs], **attrs)
+    except GraphError as error:
+        actual = str(error)
+    if actual != expected:
+        what = actual if isinstance(actual, str) else _mismatch(n, inputs, expected)
+        source.raise_at(n.site, InvalidArgumentError(None, n, what))
+
+
+def _mismatch(n: Node, inputs: Sequence[Node], expected: Any) -> str:
+    shapes = " vs. ".join("[" + ",".join(map(str, i.aval.shape)) + "]" for i in inputs if isinstance(i.aval, Aval))
+    return f"Incompatible shapes: {shapes} ({n.op.name} was built for a result {expected})"
+
+
+def _substituted(value: Any, values: Mapping[str, int]) -> Any:
+    if isinstance(value, Dim):
+        return substitute(value, values)
+    if isinstance(value, (Aval, TupleAval)):
+        return value.substitute(values)
+    if isinstance(value, tuple):
+        return tuple(_substituted(v, values) for v in value)
+    if isinstance(value, Region):
+        return _region(value, values)
+    return value
+
+
+def _region(region: Region, values: Mapping[str, int]) -> Region:
+    g = Graph()
+    g.nodes.extend(region.nodes)
+    g.outputs = region.results
+    inner = Graph()
+    made: dict[Node, Node] = {}
+    for n in region.nodes:
+        attrs = tuple((k, _substituted(v, values)) for k, v in n.attrs)
+        made[n] = inner.add(n.op, [made[i] for i in n.inputs], attrs, n.aval.substitute(values), site=n.site, role=n.role)
+    return Region([made[p] for p in region.params], inner.nodes, [made[r] for r in region.results])
+
+
+def check_sizes(g: Graph, values: Mapping[str, int]) -> None:
+    """Refuse sizes of a run that do not fit the graph (``specialize`` without keeping the result)."""
+    specialize(g, values)
+
+
+# ---- executables -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of an executable: ``kind`` is feed, variable or stream."""
+
+    kind: str
+    key: Any                                 # the fed node, the variable's uid, or (uid, seed, seed2)
+    aval: Aval
+
+
+class Executable:
+    """One compiled graph: runs on feeds and a session's state. Thread safe.
+
+    ``fetches`` are the nodes whose values a run returns, in order.
+    """
+
+    def __init__(self, fetches: Sequence[Node], feeds: Sequence[Node], config: Config, uninitialized: Iterable[Any] = ()) -> None:
+        self.config = config
+        self.report = CompileReport()
+        start = perf_counter()
+        lowered = _lower_state(fetches, feeds, frozenset(uninitialized))
+        self.lowered = lowered
+        self.report.seconds["lower_state"] = perf_counter() - start
+        self.inputs = [Input(kind, key, node.aval) for kind, key, node in lowered.inputs]
+        self.feed_index = {i.key: k for k, i in enumerate(i for i in self.inputs if i.kind == "feed")}
+        self.feed_avals = [i.aval for i in self.inputs if i.kind == "feed"]
+        self.n_fetches = len(fetches)
+        self.versions = lowered.versions
+        self.missing = lowered.missing       # uids of variables read without a value
+        self.symbols = sorted({s for a in self.feed_avals for d in a.shape for s in symbols_of(d)})
+        self.variants: dict[tuple[tuple[str, int], ...], Variant] = {}
+        self.dynamic: set[str] = set()
+        self.first: dict[str, int] = {}
+        self.checked: set[tuple[int, ...]] = set()
+        self.lock = threading.Lock()
+
+    def variant(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Variant, dict[str, int]]:
+        """The compiled form for feeds of these shapes, compiled now if there is none."""
+        if not self.symbols:
+            found = self.variants.get(())
+            if found is None:
+                with self.lock:
+                    found = self.variants.get(()) or self._compile({})
+            return found, {}
+        values = sizes_of_feeds(self.feed_avals, shapes)
+        with self.lock:
+            for s in self.symbols:
+                if self.first.setdefault(s, values[s]) != values[s]:
+                    self.dynamic.add(s)
+            fixed = {s: self.first[s] for s in self.symbols if s not in self.dynamic}
+            key = tuple(fixed.items())
+            found = self.variants.get(key)
+            point = tuple(values[s] for s in self.symbols)
+            if found is None:
+                found = self._compile(fixed)
+            if self.dynamic and point not in self.checked:
+                check_sizes(self.lowered.graph, values)
+                self.checked.add(point)
+            return found, values
+
+    def _compile(self, fixed: dict[str, int]) -> Variant:
+        key = tuple(fixed.items())
+        found = self.variants[key] = Variant(self, fixed)
+        return found
+
+    def interpret(self, feeds: Sequence[Any], store: StateStore) -> list[np.ndarray[Any, Any]]:
+        """The unoptimised graph through the NumPy meaning of its ops, on the same state; nothing is changed."""
+        from .ir.evaluate import evaluate as run_nodes
+        env: dict[Node, Any] = {}
+        k = 0
+        for (kind, key, node) in self.lowered.inputs:
+            if kind == "feed":
+                env[node] = np.asarray(feeds[k], node.aval.dtype.np)
+                k += 1
+            else:
+                env[node] = _current(store, kind, key)
+        values = sizes_of_feeds(self.feed_avals, [np.shape(f) for f in feeds])
+        g = specialize(self.lowered.graph, values)
+        renamed = dict(zip((n for n in self.lowered.graph.nodes), range(0)))
+        del renamed
+        inputs = {n.attr("index"): n for n in g.nodes if n.op.lower.kind == "input"} if values else None  # type: ignore[union-attr]
+        if inputs is not None:
+            env = {inputs[n.attr("index")]: v for n, v in env.items() if n.attr("index") in inputs}
+        return run_nodes(g.outputs, env)[:self.n_fetches]
+
+    def run(self, feeds: Sequence[np.ndarray[Any, Any]], store: StateStore) -> list[np.ndarray[Any, Any]]:
+        """Values of the fetches; ``feeds`` are C-contiguous arrays of the feeds' dtypes, in the order of ``feed_avals``."""
+        variant, values = self.variant([f.shape for f in feeds])
+        return variant.run(feeds, values, store)
+
+
+def _current(store: StateStore, kind: str, key: Any) -> Any:
+    if kind == "variable":
+        return store.value(("variable", key))
+    return stream_state(store, key)
+
+
+def stream_state(store: StateStore, key: Any) -> np.ndarray[Any, Any]:
+    """The state (seed, seed2, offset) of a random stream, made at its first use; seeds (0, 0) are drawn."""
+    uid, seed, seed2 = key
+    slot = store.slot(("stream", uid))
+    with store.changed:
+        if slot.array is None:
+            from .runtime.state import aligned_empty
+            state = aligned_empty((3,), np.int64)
+            if seed == 0 and seed2 == 0:
+                drawn = np.random.SeedSequence().generate_state(2, np.uint64)
+                state[:2] = drawn.view(np.int64)
+            else:
+                state[:2] = seed, seed2
+            state[2] = 0
+            slot.array = state
+        return slot.array.copy()
+
+
+def _lower_state(fetches: Sequence[Node], feeds: Sequence[Node], uninitialized: frozenset[Any]) -> Any:
+    pipeline, _ = default_pipeline("O0")
+    return pipeline.lower_state(fetches, feeds, uninitialized)
+
+
+class Variant:
+    """An executable compiled for some sizes as constants and the others as run-time values."""
+
+    def __init__(self, owner: Executable, fixed: Mapping[str, int]) -> None:
+        from .codegen.lower import Lowering
+        from .codegen.program import assemble
+        from .codegen.target import host
+        from .runtime.executable import NativeProgram
+        from .schedule.steps import Buffer
+        self.owner = owner
+        config, report = owner.config, owner.report
+        report.passes = []
+        clock = perf_counter()
+
+        def lap(stage: str) -> None:
+            nonlocal clock
+            now = perf_counter()
+            report.seconds[stage] = now - clock
+            clock = now
+        g = specialize(owner.lowered.graph, fixed)
+        report.passes.append(PassReport("as written", len(g), 0.0, str(g) if log_wants("graph") else ""))
+        log("graph", "before passes:\n" + str(g)) if log_wants("graph") else None
+        pipeline, passes = default_pipeline(config.optimize)
+        context = pipeline.PassContext(config.fast_math, report.changes)
+        g = pipeline.run(g, passes, context, lambda name, new, s: report.passes.append(PassReport(name, len(new), s)),
+                         verifying=verifying())
+        log("graph", "after passes:\n" + str(g)) if log_wants("graph") else None
+        self.graph = g
+        lap("passes")
+
+        target = host()
+        low = Lowering(target, fuse=config.optimize == "O2")
+        bound: dict[Node, Any] = {}
+        self.states: list[Any] = []          # keys of the store, by state index
+        slots: dict[Any, int] = {}
+        feed_number = {k: j for j, k in enumerate(k for k, i in enumerate(owner.inputs) if i.kind == "feed")}
+        for n in g.nodes:
+            if n.op.lower.kind != "input" if hasattr(n.op.lower, "kind") else True:
+                continue
+            k = n.attr("index")
+            entry = owner.inputs[k]
+            size = n.aval.size * n.aval.dtype.size
+            if entry.kind == "feed":
+                bound[n] = Buffer("in", size, feed_number[k], name=f"feed {k}")
+            else:
+                key = _store_key(entry)
+                bound[n] = Buffer("state", size, self._slot(slots, key), name=f"{key}")
+        reads = set(slots)
+        state_buffers = {b.index: b for b in bound.values() if b.space == "state"}
+        targets: list[tuple[Node, Any]] = []
+        self.out_avals = [o.aval for o in g.outputs[:owner.n_fetches]]
+        for k, o in enumerate(g.outputs[:owner.n_fetches]):
+            targets.append((o, Buffer("out", o.aval.size * o.aval.dtype.size, k, name=f"fetch {k}")))
+        self.writes: list[tuple[Any, tuple[int, ...], Any]] = []
+        for kind, uid, index in owner.versions:
+            key = (kind, uid)
+            o = g.outputs[index]
+            at = self._slot(slots, key)
+            buffer = state_buffers.get(at) or Buffer("state", o.aval.size * o.aval.dtype.size, at, name=f"{key}")
+            state_buffers[at] = buffer
+            targets.append((o, buffer))
+            self.writes.append((key, o.aval, o.aval.dtype.np))
+        self.reads = [k for k in slots if k in reads]
+        self.states = list(slots)
+        low.lower(g.nodes, bound, targets)
+        lap("schedule and emit")
+        symbols = [s for s in owner.symbols if s not in fixed]
+        self.symbols = symbols
+        self.program = assemble(low, symbols)
+        report.kernels = [k.title for k in low.kernels]
+        report.groups = len(low.kernels)
+        report.arena_bytes = self.program.workspace
+        if log_wants("memory"):
+            log("memory", self.program.arena.chart())
+        if log_wants("kernels"):
+            log("kernels", "\n".join(f"{k.title}  tasks={k.tasks}" for k in low.kernels))
+        self.native = NativeProgram(self.program, target, config)
+        lap("machine code")
+        self.has_error = bool(self.program.checks)
+
+    @staticmethod
+    def _slot(slots: dict[Any, int], key: Any) -> int:
+        return slots.setdefault(key, len(slots))
+
+    def run(self, feeds: Sequence[np.ndarray[Any, Any]], values: Mapping[str, int], store: StateStore) -> list[np.ndarray[Any, Any]]:
+        """One run: take the state, call the program, commit or leave everything as it was."""
+        outs = [np.empty(tuple(evaluate(d, values) for d in a.shape), a.dtype.np) for a in self.out_avals]
+        for entry in self.owner.inputs:
+            if entry.kind == "stream":
+                stream_state(store, entry.key)
+        writes = [(key, tuple(evaluate(d, values) for d in aval.shape), dtype) for key, aval, dtype in self.writes]
+        lease = store.acquire(self.reads, writes)
+        done = False
+        try:
+            status, error = self.native.run(feeds, outs, [lease.arrays[k] for k in self.states], [values[s] for s in self.symbols])
+            if status:
+                self._fail(status, error, values)
+            done = True
+        finally:
+            store.release(lease, commit=done)
+        return outs
+
+    def _fail(self, status: int, error: Any, values: Mapping[str, int]) -> None:
+        from .runtime.report import raise_status
+        raise_status(self, status, error, values)
+
+
+def _store_key(entry: Input) -> tuple[str, Any]:
+    return (entry.kind, entry.key if entry.kind == "variable" else entry.key[0])
+
+
+def verifying() -> bool:
+    """Whether ``SG_VERIFY`` asks for the verifier after each pass."""
+    import os
+    return os.environ.get("SG_VERIFY", "") not in ("", "0")
+
+
+def compile_graph(fetches: Sequence[Node], feeds: Sequence[Node], config: Config | None = None,
+                  uninitialized: Iterable[Any] = ()) -> Executable:
+    """An executable that gives ``fetches`` for values of ``feeds`` (placeholders or any other nodes).
+
+    ``uninitialized`` are uids of variables without a value; those that would be read are in ``Executable.missing``.
+    """
+    return Executable(fetches, feeds, config or Config(), uninitialized)
+
+
+__all__ = ["CompileReport", "Executable", "InternalError_", "Variant", "check_sizes", "compile_graph", "print_node", "specialize"]
