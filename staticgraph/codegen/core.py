@@ -79,7 +79,9 @@ class Core:
             if len(value) == 1:
                 return self.const(dtype, value[0])
             one = scalar_type(dtype)
-            return Val("<" + ", ".join(f"{one} {literal(dtype, v)}" for v in value) + ">", dtype, len(value))
+            text = "<" + ", ".join(f"{one} {literal(dtype, v)}" for v in value) + ">"
+            self._known[text, dtype.name] = list(value)
+            return Val(text, dtype, len(value))
         text = literal(dtype, value)
         if lanes != 1:
             text = f"splat ({scalar_type(dtype)} {text})"

@@ -108,7 +108,7 @@ class KernelEmitter(Emitter):
 
     # ---- index arithmetic: ints fold -----------------------------------------------------------------------------------------
 
-    def _op(self, fold: Callable[[int, int], int], op: str, a: Index, b: Index) -> Index:
+    def _index_op(self, fold: Callable[[int, int], int], op: str, a: Index, b: Index) -> Index:
         if not isinstance(a, Val) and not isinstance(b, Val):
             return fold(a, b)
         x = a if isinstance(a, Val) else self.const(int64, a)
@@ -127,7 +127,7 @@ class KernelEmitter(Emitter):
 
     def isub(self, a: Index, b: Index) -> Index:
         """a - b on indices."""
-        return a if not isinstance(b, Val) and b == 0 else self._op(lambda x, y: x - y, "sub", a, b)
+        return a if not isinstance(b, Val) and b == 0 else self._index_op(lambda x, y: x - y, "sub", a, b)
 
     def imul(self, a: Index, b: Index) -> Index:
         """a * b on indices."""
@@ -137,15 +137,15 @@ class KernelEmitter(Emitter):
                     return 0
                 if x == 1:
                     return y
-        return self._op(lambda x, y: x * y, "mul", a, b)
+        return self._index_op(lambda x, y: x * y, "mul", a, b)
 
     def idivide(self, a: Index, b: Index) -> Index:
         """a / b on non-negative indices."""
-        return a if not isinstance(b, Val) and b == 1 else self._op(lambda x, y: x // y, "udiv", a, b)
+        return a if not isinstance(b, Val) and b == 1 else self._index_op(lambda x, y: x // y, "udiv", a, b)
 
     def imod(self, a: Index, b: Index) -> Index:
         """a % b on non-negative indices."""
-        return 0 if not isinstance(b, Val) and b == 1 else self._op(lambda x, y: x % y, "urem", a, b)
+        return 0 if not isinstance(b, Val) and b == 1 else self._index_op(lambda x, y: x % y, "urem", a, b)
 
     def imin(self, a: Index, b: Index) -> Index:
         """The smaller index."""

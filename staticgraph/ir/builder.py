@@ -149,9 +149,9 @@ class GraphBuilder(BuilderBase):
             attrs = {**op.defaults, **attrs}
         site = self.site if self.site is not None else source.capture(self.scope)
         aval = infer(op, inputs, attrs, site)
-        return self.add(op, inputs, tuple(sorted(attrs.items())), aval, control, site)
+        return self.append(op, inputs, tuple(sorted(attrs.items())), aval, control, site)
 
-    def add(self, op: OpDef, inputs: tuple[Node, ...], attrs: Any, aval: Any, control: tuple[Node, ...], site: Site) -> Node:
+    def append(self, op: OpDef, inputs: tuple[Node, ...], attrs: Any, aval: Any, control: tuple[Node, ...], site: Site) -> Node:
         """Append a node whose aval is known."""
         return self.graph.add(op, inputs, attrs, aval, control=control, site=site, role=self.role)
 
@@ -163,7 +163,7 @@ class GraphBuilder(BuilderBase):
         """A region with parameters of ``avals`` whose body ``fn(b, *params)`` builds; returns its results."""
         graph = Graph(intern=self.graph.intern)
         b = self.sub_builder(graph)
-        params = [b.add(OPS["param"], (), (("aval", a), ("index", i)), a, (), self.site or source.UNKNOWN)
+        params = [b.append(OPS["param"], (), (("aval", a), ("index", i)), a, (), self.site or source.UNKNOWN)
                   for i, a in enumerate(avals)]
         results = tuple(fn(b, *params))
         return Region(params, graph.nodes, results)

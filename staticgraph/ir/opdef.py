@@ -67,7 +67,7 @@ class Decompose:
 
 @dataclass(frozen=True)
 class Loops:
-    """A kernel of its own: ``emit(k, out, *ins, **attrs)`` writes loops with the kernel builder (``schedule.custom``).
+    """A kernel of its own: ``emit(k, out, *ins, **attrs)`` writes loops with the kernel builder (``codegen.custom``).
     ``tasks(out, *ins, **attrs)`` says how many independent tasks it has (1 = serial)."""
 
     emit: Callable[..., Any]

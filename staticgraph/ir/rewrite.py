@@ -62,7 +62,7 @@ class RewriteBuilder(GraphBuilder):
         b.site, b.role = self.site, self.role
         return b
 
-    def add(self, op: OpDef, inputs: tuple[Node, ...], attrs: Any, aval: Any, control: tuple[Node, ...], site: Site) -> Node:
+    def append(self, op: OpDef, inputs: tuple[Node, ...], attrs: Any, aval: Any, control: tuple[Node, ...], site: Site) -> Node:
         rules = self.rules.get(op)
         if rules:
             probe = Node(len(self.graph.nodes), op, inputs, control, attrs, aval, site, self.role)
@@ -122,7 +122,7 @@ def rebuild(b: RewriteBuilder, nodes: Iterable[Node], made: dict[Node, Node]) ->
         attrs = n.attrs
         if any(isinstance(v, Region) for _, v in attrs):
             attrs = tuple((k, rebuild_region(b, v, regions) if isinstance(v, Region) else v) for k, v in attrs)
-        new = b.add(n.op, inputs, attrs, n.aval, control, n.site)
+        new = b.append(n.op, inputs, attrs, n.aval, control, n.site)
         for s in n.sites:
             if new.op is n.op and not new.op.traits & UNMERGED:
                 b.graph._merge(new, s)
