@@ -1,0 +1,108 @@
+"""The packing kernel: y into panels, each contiguous in the order in which the multiplying kernel reads it.
+
+The panel that starts at vector v lies at element v * lanes * k_up and has a row of all its vectors for every k. Dead lanes of the last
+vector are zero, so that whole vectors can be read.
+"""
+
+from __future__ import annotations
+
+from ..emitter import Emitter
+from ..target import Target
+from ..values import Val
+from .index import Index
+from .plan import Plan
+from .spec import GemmKernel, GemmSpec
+from .tile import transpose
+
+
+def pack_kernel(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan: Plan, sizes: object) -> GemmKernel:
+    """The kernel that packs y; its tasks are the panels."""
+    from .build import Frame, Segment, Sizes
+    assert isinstance(sizes, Sizes)
+    e = Emitter(target)
+    f = Frame(e, operands, spec, plan, sizes)
+    b, w, dtype = f.b, plan.lanes, spec.dtype
+    segments = f.column_segments()
+    panels: Index = f.ceil(f.cols, plan.nv * w)
+
+    def task(t: Index, _: list[Val]) -> list[Val]:
+        p, item = (t, 0) if sizes.shared_y else (b.mod(t, panels), b.div(t, panels))
+        source = b.at(f.y, b.mul(item, f.sy), dtype)
+        target_ = b.at(f.ws, b.mul(item, f.packed_each), dtype)
+        for s in segments:
+            lo, hi = s.lo, s.hi
+            if s is segments[0] or not isinstance(f.cols, Val):
+                lo, hi = b.max(lo, p), b.min(hi, b.add(p, 1))
+            else:                       # the last panel's vectors, one by one, are its task's
+                whole = b.less(p, segments[0].hi)
+                assert isinstance(whole, Val) and isinstance(lo, Val) and isinstance(hi, Val)
+                hi = b.value(f"select {whole.typed}, {lo.typed}, {hi.typed}", hi.dtype)
+
+            def panel(i: Index, _: list[Val], s: Segment = s) -> list[Val]:
+                vector = b.add(s.start, b.mul(b.sub(i, s.lo), s.size))
+                column = b.mul(vector, w)
+                out = b.at(target_, b.mul(column, f.k_up), dtype)
+                if f.y_turned:
+                    _turn(f, source, out, column, s)
+                else:
+                    _copy(f, source, out, column, s)
+                return []
+            b.loop(lo, hi, 1, [], panel)
+        return []
+    b.loop(b.lo, b.hi, 1, [], task)
+    return GemmKernel(e.text(), sizes.pack_tasks, "pack")
+
+
+def _copy(f, source: Val, out: Val, column: Index, s) -> None:                     # type: ignore[no-untyped-def]
+    b, w, dtype = f.b, f.plan.lanes, f.dtype
+    start = b.at(source, column, dtype)
+    unroll = 4
+
+    def lines(count: int):                                                         # type: ignore[no-untyped-def]
+        def line(_: Index, vals: list[Val]) -> list[Val]:
+            p, q = vals
+            for u in range(count):
+                row = b.at(p, b.mul(u, f.ldy), dtype)
+                for v in range(s.size):
+                    x = b.load(b.at(row, v * w, dtype), dtype, w, s.mask if v == s.size - 1 else None)
+                    b.store(b.at(q, (u * s.size + v) * w, dtype), x)
+            return [b.at(p, b.mul(count, f.ldy), dtype), b.at(q, count * s.size * w, dtype)]
+        return line
+    whole = b.sub(f.k, b.mod(f.k, unroll))
+    state = b.loop(0, whole, unroll, [start, out], lines(unroll))
+    b.loop(whole, f.k, 1, state, lines(1))
+
+
+def _turn(f, source: Val, out: Val, column: Index, s) -> None:                     # type: ignore[no-untyped-def]
+    b, w, dtype = f.b, f.plan.lanes, f.dtype
+    whole = b.sub(f.k, b.mod(f.k, w))
+    for v in range(s.size):
+        live: Index = w
+        if s.mask is not None and v == s.size - 1:
+            live = b.sub(f.cols, b.add(column, v * w))
+        first = b.add(column, v * w)
+
+        def block(mask: Val | None, first: Index = first, live: Index = live, v: int = v):      # type: ignore[no-untyped-def]
+            def run(k: Index, _: list[Val]) -> list[Val]:
+                regs = read_block(b, dtype, b.at(source, b.add(b.mul(first, f.ldy), k), dtype), f.ldy, w, live, mask)
+                at = b.at(out, b.add(b.mul(k, s.size * w), v * w), dtype)
+                for q, x in enumerate(transpose(b, regs) if w > 1 else regs):
+                    b.store(b.at(at, q * s.size * w, dtype), x)
+                return []
+            return run
+        b.loop(0, whole, w, [], block(None))
+        if f.k != whole:
+            b.loop(whole, f.k, w, [], block(f.e.mask(b.sub(f.k, whole), w)))
+
+
+def read_block(b, dtype, p: Val, ld: Index, w: int, live: Index, mask: Val | None) -> list[Val]:      # type: ignore[no-untyped-def]
+    """w vectors of w elements, ``ld`` apart. Rows from ``live`` on are not there: zeros, or where ``live`` is a run-time value the
+    last row again."""
+    out = []
+    for i in range(w):
+        if not isinstance(live, Val) and i >= live:
+            out.append(b.zero(dtype, w))
+            continue
+        row: Index = b.min(i, b.sub(live, 1)) if isinstance(live, Val) else i
+        out.append(b.load(b.at(p, b.mul(row, ld), dtype), dtype, w, mask))
+    return out

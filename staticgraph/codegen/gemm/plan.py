@@ -1,0 +1,140 @@
+"""The shape policy: roles of the operands, packing, tile, blocks of k and tasks. No choice here changes a bit of the result.
+
+One operand is read an element at a time and broadcast (*x*, rows R of the tile), the other in vectors (*y*, columns V). In the usual
+form x is A and y is B; *swapped*, the kernel computes C^T = B^T A^T and transposes each finished tile in registers. y is read where it
+lies, or in panels packed by a kernel before, or (``turned``: it is stored with k contiguous and there are few rows) through a transposition
+in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..target import Target
+from .spec import GemmSpec
+
+L1 = 24 << 10            # bytes of y that a block of k may keep in the first-level cache
+L2 = 320 << 10           # y larger than this is packed where there are rows enough to pay for it
+TYPICAL = 64             # what a run-time size is taken for
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A choice for one product; ``kc`` None: k is not cut. ``row_block``/``col_block``: tiles of one task where that size is an
+    operand, else ``row_tasks``/``col_tasks`` share the tiles evenly."""
+
+    lanes: int
+    swap: bool
+    y: str                        # "direct", "packed", "turned"
+    copy_x: bool
+    mr: int
+    nv: int
+    kc: int | None
+    chunk_outer: bool
+    row_tasks: int
+    col_tasks: int
+    row_block: int
+    col_block: int
+    unroll: int
+
+
+def registers(target: Target) -> int:
+    """Vector registers of the processor."""
+    return 32 if target.vector_bits == 512 or not target.triple.startswith("x86_64") else 16
+
+
+def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
+    """The policy for ``spec`` (settled) on ``target``; ``sink``: the caller stores the results itself."""
+    dtype = spec.dtype
+    lanes = target.lanes(dtype)
+    if dtype.kind != "f":
+        lanes = min(lanes, 8)
+    m, n, k = (TYPICAL if s is None else s for s in (spec.m, spec.n, spec.k))
+    few = 8 if registers(target) == 32 and lanes * 2 <= 32 else 4
+    swap, y = _roles(spec, m, n, k, lanes, few if lanes > 1 else 0)
+    rows, cols = (n, m) if swap else (m, n)
+    fixed_rows, fixed_cols = (spec.n, spec.m) if swap else (spec.m, spec.n)
+    big = cols * k * dtype.size > L2
+    if y == "pack":
+        y = "packed"
+    elif y == "direct" and big and rows >= 48:
+        y = "packed"
+    if y == "turned":
+        mr, nv = rows if fixed_rows is not None else few, 1
+    else:
+        mr, nv = _tile(rows, -(-cols // lanes), lanes, swap, target, fixed_rows, fixed_cols)
+    row_tiles, panels = -(-rows // mr), -(-(-(-cols // lanes)) // nv)
+    packed_big = y == "packed" and big
+    per_step = nv * lanes * dtype.size
+    kc: int | None = None
+    if spec.k is not None and y != "turned":
+        if packed_big:
+            kc = _chunk(spec.k, 256 if dtype.size == 4 else 192)
+        elif row_tiles > 1:
+            kc = _chunk(spec.k, max(32, L1 // per_step))
+    copy_x = packed_big and kc is not None
+    wanted = max(1, min(16, rows * cols * max(k, 1) >> 16))
+    if copy_x:
+        col_tasks, row_tasks = 1, min(row_tiles, max(2, 2 * (-(-rows // 256))))
+    else:
+        col_tasks = min(panels, wanted)
+        row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
+    unroll = 4 if mr * nv <= 12 else 2
+    return Plan(lanes, swap, y, copy_x, mr, nv, kc, packed_big, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll)
+
+
+def _roles(spec: GemmSpec, m: int, n: int, k: int, lanes: int, few: int) -> tuple[bool, str]:
+    """Whether to compute C^T, and how y is read."""
+    if spec.accumulate or lanes == 1:
+        return False, "pack" if spec.tb and n > 1 else "direct"
+    if not spec.ta and spec.tb:                     # k is contiguous in both: one of them must be turned
+        if spec.m is not None and m <= few:
+            return False, "turned"
+        if spec.n is not None and n <= few:
+            return True, "turned"
+        return (True, "pack") if m * k + m * n < n * k else (False, "pack")
+    if spec.ta and spec.tb:
+        return True, "direct"
+    if spec.ta:
+        return (True, "direct") if spec.n is not None and n <= lanes // 2 and m >= 2 * n else (False, "direct")
+    if spec.n is not None and n <= min(few, lanes // 4) and m > 2 * n:
+        return True, "turned"
+    return False, "direct"
+
+
+def _tile(rows: int, vectors: int, lanes: int, swap: bool, target: Target, fixed_rows: int | None, fixed_cols: int | None) -> tuple[int, int]:
+    """Rows and vectors of the register tile: the cheapest cover of the matrix by tiles that do not spill."""
+    available = registers(target)
+    most = (26 if available == 32 else 12) if target.fma else 8
+    best, cost = (1, 1), float("inf")
+    for nv in range(1, 9):
+        for mr in range(1, 15 if available == 32 else 9) if not swap else (min(rows, lanes),) if fixed_rows is not None else (lanes,):
+            if mr * nv > most or mr * nv + nv + 1 >= available:
+                continue
+            if (fixed_rows is None and not swap and mr != (8 if nv <= 3 else 6 if nv == 4 else 4)) and mr < most // nv:
+                continue
+            tiles, panels = -(-rows // mr), -(-vectors // nv)
+            # a tile's step: its products, or its loads, or the latency of its chains; then the price of a tile
+            total = 0.0
+            for count, r in _shares(rows, tiles):
+                for number, v in _shares(vectors, panels):
+                    total += count * number * (max(r * v, 0.75 * (r + v), 6) + 1)
+            if total < cost - 1e-9 or (total < cost + 1e-9 and mr * nv > best[0] * best[1]):
+                best, cost = (mr, nv), total
+    return best
+
+
+def _shares(total: int, parts: int) -> list[tuple[int, int]]:
+    """How ``total`` falls into even parts: (number of parts, size)."""
+    if parts <= 0:
+        return []
+    size, more = divmod(total, parts)
+    return [(c, s) for c, s in ((more, size + 1), (parts - more, size)) if c]
+
+
+def _chunk(k: int, limit: int) -> int | None:
+    """The length of even chunks of k of about ``limit``, a multiple of 4; None: one chunk."""
+    if k <= limit * 3 // 2:
+        return None
+    parts = -(-k // limit)
+    return -(-(-(-k // parts)) // 4) * 4
