@@ -177,5 +177,5 @@ def _chain(tb: Any) -> list[Any]:
 def _relink(error: BaseException, kept: list[Any]) -> None:
     for here, after in zip(kept, [*kept[1:], None]):
         here.tb_next = after
-    if kept:
-        error.__traceback__ = kept[0]
+    # without a user frame below this call, only the frames above it will show
+    error.__traceback__ = kept[0] if kept else None

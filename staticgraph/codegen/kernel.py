@@ -79,8 +79,7 @@ class KernelEmitter(Emitter):
         self._places: dict[Any, int] = {}
         self._sizes: dict[Size, Val] = {}
         self.guarded = False
-        self.lo = Val("%lo", int64, 1)
-        self.hi = Val("%hi", int64, 1)
+        self.mask_now: Val | None = None     # lanes that count, while a masked vector is computed
 
     def place(self, operand: Operand) -> int:
         """The position of an operand; equal operands share one."""
@@ -170,12 +169,27 @@ class KernelEmitter(Emitter):
             total = self.iadd(total, self.imul(c, s))
         return total
 
+    # ---- dead lanes ----------------------------------------------------------------------------------------------------------------
+
+    def idiv(self, x: Any, y: Any) -> Val:
+        """Truncating quotient; lanes that do not count divide by 1 (a masked load gave them 0, which would trap)."""
+        return super().idiv(x, self._live(y))
+
+    def irem(self, x: Any, y: Any) -> Val:
+        """Remainder of ``idiv``."""
+        return super().irem(x, self._live(y))
+
+    def _live(self, y: Any) -> Any:
+        if self.mask_now is None or not isinstance(y, Val) or y.lanes == 1 or y.lanes != self.mask_now.lanes:
+            return y
+        return self.select(self.mask_now, y, self.const(y.dtype, 1, y.lanes))
+
     # ---- guards ----------------------------------------------------------------------------------------------------------------
 
     def report(self, node: Any, element: Index, a: Index, b: Index = 0) -> None:
         """Report a failed check of ``node``."""
         self.guarded = True
-        self._externs.setdefault("sg_report", "declare void @sg_report(ptr, i64, i64, i64, i64)")
+        self._text.externs.setdefault("sg_report", "declare void @sg_report(ptr, i64, i64, i64, i64)")
         check = self.arg(self.place(CheckId(node)))
         record, where = self._name(), self._name()
         self._line(f"{where} = getelementptr i8, ptr %run, i64 40")

@@ -24,7 +24,6 @@ class EpilogueEmitter(KernelEmitter):
         self.operands = list(operands)
         self.current: Item | None = None
         self.element: Index = 0
-        self.mask_now: Val | None = None
 
     def guard(self, value: Val, ok: Val, *, message: str, limit: Size, fill: int) -> Val:
         """As in loop kernels: report and go on with ``fill``."""
