@@ -43,6 +43,7 @@ class _Engine:
         self.counts: dict[tuple[str, str], int] = {}
         self.texts: dict[tuple[str, str], str] = {}
         self.serial = 0
+        self.kept: list[Any] = []            # trackers of permanent modules
         self.runtime = self._link(self._object(walker_text(), host(), optimize=True, keep=True), ("sg_walk", "sg_report"), ())
         self.walk = self.runtime.symbols["sg_walk"]
 
@@ -81,6 +82,16 @@ class _Engine:
         self.serial += 1
         tracker = builder.link(self.jit, f"sg{self.serial}")
         return _Library(tracker, {name: tracker[name] for name in exports})
+
+    def permanent(self, text: str, name: str, imports: dict[str, int | None]) -> int:
+        """The address of ``name`` in a module that stays loaded for the life of the process."""
+        builder = self.llvm.JITLibraryBuilder().add_object_img(self._object(text, host(), optimize=True))
+        for symbol, address in imports.items():
+            builder.import_symbol(symbol, address)
+        self.serial += 1
+        tracker = builder.export_symbol(name).link(self.jit, f"sg{self.serial}")
+        self.kept.append(tracker)
+        return int(tracker[name])
 
     def acquire(self, texts: Sequence[str], target: Target, keep: bool) -> list[tuple[str, str]]:
         """Keys of kernels that are now compiled and counted for the caller."""
