@@ -18,6 +18,7 @@ from .cse import cse
 from .dce import dce
 from .expand import expand, expand_rule
 from .fold import fold, fold_rule
+from .lower_state import Lowered, lower_state
 
 
 @graph_pass(needs={"pure"}, gives={"expanded", "folded", "simplified", "merged"})
@@ -78,3 +79,6 @@ def run(g: Graph, passes: Sequence[GraphPass], context: PassContext, observe: Ca
             log("passes", f"{p.name:10s} {len(g):6d} -> {len(new):6d} nodes  {1e3 * seconds:8.2f} ms")
         g = new
     return g
+
+
+__all__ = ["LEVELS", "SINGLE", "Lowered", "PassContext", "check", "lower_state", "run"]

@@ -54,11 +54,11 @@ class RewriteBuilder(GraphBuilder):
     def __init__(self, graph: Graph, rules: Mapping[OpDef, Sequence[Rule]], log: list[Change] | None = None) -> None:
         super().__init__(graph, Site(()))
         self.rules = rules
-        self.log = log
+        self.changes = log
         self._depth = 0
 
     def sub_builder(self, graph: Graph) -> RewriteBuilder:
-        b = RewriteBuilder(graph, self.rules, self.log)
+        b = RewriteBuilder(graph, self.rules, self.changes)
         b.site, b.role = self.site, self.role
         return b
 
@@ -83,8 +83,8 @@ class RewriteBuilder(GraphBuilder):
                     raise InternalError_(f"rules undo each other on {print_node(probe)}; the last one was {r.name}")
                 if new.aval != aval:
                     raise InternalError_(f"rule {r.name} turned {aval} into {new.aval} on {print_node(probe)}")
-                if self.log is not None:
-                    self.log.append(Change(r.name, print_node(probe), print_node(new), site))
+                if self.changes is not None:
+                    self.changes.append(Change(r.name, print_node(probe), print_node(new), site))
                 return new
         return self.graph.add(op, inputs, attrs, aval, control=control, site=site, role=self.role)
 

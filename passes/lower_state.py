@@ -1,0 +1,195 @@
+"""State becomes dataflow: variables enter as inputs, an assign yields the next version, a read names its version.
+
+A read sees the latest assign that happens before it (by data or control edges); unordered reads see the value at the run's entry, except that
+a variable without a value at entry is read after the latest assign made before the read. Assigns of one variable follow
+their order of creation. Random streams are versions too: each use takes the offset the one before it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from staticgraph.dtypes import bool_, int64
+from staticgraph.ir import walk
+from staticgraph.ir.graph import Graph, Node
+from staticgraph.ir.rewrite import RewriteBuilder
+from staticgraph.ops import state
+
+Key = tuple[str, Any]                        # ("variable", uid) or ("stream", uid)
+
+
+@dataclass
+class Lowered:
+    """A pure graph: ``inputs`` are (kind, key, node) in the order of their index, with kind feed, variable or stream; outputs are
+    the fetches, then the last ``versions`` as (kind, uid, output index). ``missing`` are uids read without a value.
+    """
+
+    graph: Graph
+    inputs: list[tuple[str, Any, Node]]
+    versions: list[tuple[str, Any, int]]
+    missing: list[Any] = field(default_factory=list)
+
+
+class _State:
+    """Versions under construction."""
+
+    def __init__(self, uninitialized: frozenset[Any]) -> None:
+        self.graph = Graph(intern=True)
+        self.b = RewriteBuilder(self.graph, {})
+        self.inputs: list[tuple[str, Any, Node]] = []
+        self.history: dict[Key, list[Node | None]] = {}      # version 0 is the value at entry, made when it is needed
+        self.entry: dict[Key, tuple[str, Any, Any]] = {}
+        self.uninitialized = uninitialized
+        self.missing: dict[Any, None] = {}
+
+    def input(self, kind: str, key: Any, aval: Any, like: Node) -> Node:
+        """A new input of the graph."""
+        self.b.site, self.b.role = like.site, like.role
+        node: Node = self.b.input(aval=aval, index=len(self.inputs))
+        self.inputs.append((kind, key, node))
+        return node
+
+    def know(self, key: Key, kind: str, detail: Any, aval: Any) -> None:
+        """Introduce a variable or stream."""
+        if key not in self.history:
+            self.history[key] = [None]
+            self.entry[key] = (kind, detail, aval)
+
+    def version(self, key: Key, index: int, like: Node) -> Node:
+        """A version's node; version 0 becomes an input here."""
+        found = self.history[key][index]
+        if found is None:
+            kind, detail, aval = self.entry[key]
+            if kind == "variable" and detail in self.uninitialized:
+                self.missing[detail] = None
+            found = self.history[key][0] = self.input(kind, detail, aval, like)
+        return found
+
+    def latest(self, key: Key) -> int:
+        """The number of the newest version."""
+        return len(self.history[key]) - 1
+
+    def push(self, key: Key, value: Node) -> int:
+        """A new version; returns its number."""
+        self.history[key].append(value)
+        return self.latest(key)
+
+
+def lower_state(fetches: Sequence[Node], feeds: Iterable[Node], uninitialized: frozenset[Any] = frozenset()) -> Lowered:
+    """The pure graph that gives ``fetches`` when ``feeds`` are fed (nothing above a fed node runs)."""
+    fed = set(feeds)
+    order = walk.ancestors(fetches, stop=fed)
+    s = _State(uninitialized)
+    made: dict[Node, Any] = {}
+    seen_by: dict[Node, dict[Key, int]] = {}             # per node: versions that happen before its users
+    last_effect: Node | None = None
+    for n in order:
+        if n in fed:
+            made[n] = s.input("feed", n, n.aval, n)
+            seen_by[n] = {}
+            continue
+        before = _merged([seen_by[i] for i in (*n.inputs, *n.control)])
+        s.b.site, s.b.role = n.site, n.role
+        if n.op is state.variable:
+            made[n] = ("variable", n.attr("uid"))
+            s.know(made[n], "variable", n.attr("uid"), n.aval)
+        elif n.op is state.read:
+            key = made[n.inputs[0]]
+            made[n] = key if isinstance(key, Node) else _read(s, key, before.get(key, 0), n)
+        elif "assign" in n.op.traits:
+            before = _assign(s, n, made, before)
+        elif n.op is state.is_initialized:
+            key = made[n.inputs[0]]
+            made[n] = s.b.const(np.array(key[1] not in uninitialized or s.latest(key) > 0), bool_)
+        elif "draw" in n.op.traits and not n.inputs:
+            made[n] = _draw(s, n)
+        elif n.op is state.group:
+            made[n] = s.b.const(np.array(True), bool_)
+        elif any(_touches_state(r) for r in n.regions):
+            from .lower_regions import lower_control
+            before = lower_control(s, n, made, before)
+        else:
+            control = (last_effect,) if n.op.has_effect and last_effect is not None else ()
+            made[n] = s.graph.add(n.op, [_value(s, made[i], n) for i in n.inputs], n.attrs, n.aval, control=control, site=n.site, role=n.role)
+            if n.op.has_effect:
+                last_effect = made[n]
+        seen_by[n] = before
+    outputs = [_value(s, made[f], f) for f in fetches]
+    versions = []
+    for key, history in s.history.items():
+        if len(history) > 1:
+            versions.append((key[0], key[1], len(outputs)))
+            last = history[-1]
+            assert last is not None
+            outputs.append(last)
+    s.graph.outputs = tuple(outputs)
+    return Lowered(s.graph, s.inputs, versions, list(s.missing))
+
+
+def _value(s: _State, made: Any, user: Node) -> Node:
+    """A node's value; a variable used directly is read as it is now."""
+    return made if isinstance(made, Node) else s.version(made, s.latest(made), user)
+
+
+def _read(s: _State, key: Key, index: int, n: Node) -> Node:
+    if index == 0 and key[1] in s.uninitialized:
+        index = s.latest(key)
+    return s.version(key, index, n)
+
+
+def _assign(s: _State, n: Node, made: dict[Node, Any], before: dict[Key, int]) -> dict[Key, int]:
+    key = made[n.inputs[0]]
+    if isinstance(key, Node):
+        from staticgraph.errors import InvalidArgumentError
+        from staticgraph.source import raise_at
+        raise_at(n.site, InvalidArgumentError(None, n, "a variable that is fed in this run cannot be assigned"))
+    operands = [_value(s, made[i], n) for i in n.inputs[1:]]
+    assert n.op.step is not None
+    # plain assign needs no current value, and must not ask for one
+    current = None if n.op is state.assign else s.version(key, s.latest(key), n)
+    s.b.site, s.b.role = n.site, n.role
+    value = n.op.step(s.b, current, *operands, **n.kw)
+    made[n] = value
+    return {**before, key: s.push(key, value)}
+
+
+def _draw(s: _State, n: Node) -> Node:
+    uid = n.attr("uid")
+    key: Key = ("stream", uid)
+    s.know(key, "stream", (uid, n.attr("seed"), n.attr("seed2")), n.aval)
+    now = s.version(key, s.latest(key), n)
+    s.b.site, s.b.role = n.site, n.role
+    s.push(key, s.b.add(now, _offset(s.b, n.attr("advance"))))
+    return now
+
+
+def _offset(b: Any, advance: Any) -> Node:
+    if isinstance(advance, int):
+        return b.const(np.array([0, 0, advance], np.int64), int64)           # type: ignore[no-any-return]
+    return b.sizes(sizes=(0, 0, advance), dtype=int64)                       # type: ignore[no-any-return]
+
+
+def _merged(maps: Sequence[dict[Key, int]]) -> dict[Key, int]:
+    """The later version of each variable; maps are shared, not copied, where one holds all (so large graphs stay linear)."""
+    best: dict[Key, int] = {}
+    for m in maps:
+        if not m or m is best:
+            continue
+        if not best:
+            best = m
+        elif any(best.get(k, -1) < v for k, v in m.items()):
+            best = {**best, **{k: max(v, best.get(k, 0)) for k, v in m.items()}}
+    return best
+
+
+def _touches_state(region: Any) -> bool:
+    for n in region.nodes:
+        if n.op is state.variable or ("draw" in n.op.traits and not n.inputs) or any(_touches_state(r) for r in n.regions):
+            return True
+    return False
+
+

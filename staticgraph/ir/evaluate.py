@@ -1,0 +1,50 @@
+"""The NumPy interpreter: run nodes by their ops' ``ref``. Iterative; values are dropped after their last use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import walk
+from .aval import TupleAval
+from .graph import Node, Region
+
+
+def evaluate(outputs: Sequence[Node], env: Mapping[Node, Any]) -> list[Any]:
+    """Values of ``outputs``, given those of some nodes (placeholders, or any others: nothing above them runs).
+
+    Arrays have the inferred dtypes. Raises what a ``ref`` raises, such as InvalidArgumentError of a guard.
+    """
+    order = walk.ancestors(outputs, stop=env, control=False)
+    last: dict[Node, int] = {}
+    for k, n in enumerate(order):
+        for i in n.inputs:
+            last[i] = k
+    keep = set(outputs)
+    values: dict[Node, Any] = {}
+    with np.errstate(all="ignore"):
+        for k, n in enumerate(order):
+            values[n] = env[n] if n in env else _run(n, [values[i] for i in n.inputs])
+            for i in n.inputs:
+                if last[i] == k and i not in keep:
+                    values.pop(i, None)
+    return [values[o] for o in outputs]
+
+
+def _run(n: Node, ins: Sequence[Any]) -> Any:
+    result = n.op.ref(*ins, **n.kw)
+    if isinstance(n.aval, TupleAval):
+        return tuple(_cast(r, a) for r, a in zip(result, n.aval.elements))
+    return _cast(result, n.aval)
+
+
+def _cast(value: Any, aval: Any) -> Any:
+    array = np.asarray(value)
+    return array if array.dtype == aval.dtype.np else array.astype(aval.dtype.np)
+
+
+def evaluate_region(region: Region, args: Sequence[Any]) -> list[Any]:
+    """A region's results for values of its parameters."""
+    return evaluate(region.results, dict(zip(region.params, args)))
