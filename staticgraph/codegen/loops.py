@@ -66,7 +66,6 @@ class Group_(KernelEmitter):
         self.sources: dict[tuple[Item, int], Access | Value] = {}
         self.stores: dict[Value, Access] = {}
         self.current: Item | None = None
-        self.mask_now: Val | None = None
         self.element: Callable[[], Index] = lambda: 0
         self._collect()
         bits = [a.value.aval.dtype.bits for a in self.accesses.values()] + [

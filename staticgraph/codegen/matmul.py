@@ -90,7 +90,6 @@ def gemm_kernels(group: Group, target: Target) -> list[Kernel]:
     m, n = core.shape[-2:]
     k = x.shape[-2] if ta else x.shape[-1]
     batch = product(core.shape[:-2])
-    x, y = (v.broadcast((*core.shape[:-2], *v.shape[-2:])) for v in (x, y))
     lead = {"lda": x.strides[-2], "ldb": y.strides[-2], "ldc": n, "sa": _batch_stride(x), "sb": _batch_stride(y), "sc": m * n}
     lead = {name: v if v != 0 or name[0] == "s" else 1 for name, v in lead.items()}
     sizes: dict[str, Size] = {"m": m, "n": n, "k": k, "batch": batch, **lead}

@@ -182,7 +182,8 @@ class ItemBuilder:
             phases += 1
 
     def matrix(self, view: View, node: Node) -> View:
-        """A GEMM operand: one of its last two axes must be contiguous, and its batch axes must walk as one."""
+        """A GEMM operand: one of its last two axes must be contiguous, and its batch axes (stretched) must walk as one."""
+        view = view.broadcast((*node.shape[:-2], *view.shape[-2:]))
         rows, cols = view.strides[-2:]
         r, c = view.shape[-2:]
         fine = ((cols == 1 or c == 1) and _positive(rows)) or ((rows == 1 or r == 1) and _positive(cols))

@@ -391,27 +391,17 @@ class Product(Frame):
             first = row if first is None else b.min(first, row)
         assert first is not None
         self.first_row = first
-        ld = plan.kc + w
+        if self.x_step == 1:
+            last = first
+            for s, _, hi in parts:
+                last = b.max(last, b.add(s.start, b.mul(b.sub(b.min(hi, s.hi), s.lo), s.size)))
+            self._copy_lines(first, last, plan.kc + w)
+            return
         for s, lo, hi in parts:
             def tile(i: Index, _: list[Val], s: Segment = s) -> list[Val]:
                 row = b.add(s.start, b.mul(b.sub(i, s.lo), s.size))
                 src = b.at(self.x_item, b.add(b.mul(row, self.x_row), b.mul(self.k0, self.x_step)), dtype)
-                dst = b.at(self.copy, b.mul(b.sub(row, first), ld), dtype)
-                whole = b.sub(self.kc, b.mod(self.kc, w))
-                if self.x_step == 1:
-                    for r in range(s.size):
-                        p, q = b.at(src, b.mul(r, self.x_row), dtype), b.at(dst, r * ld, dtype)
-
-                        def move(k: Index, _: list[Val], p: Val = p, q: Val = q) -> list[Val]:
-                            b.store(b.at(q, k, dtype), b.load(b.at(p, k, dtype), dtype, w))
-                            return []
-
-                        def single(k: Index, _: list[Val], p: Val = p, q: Val = q) -> list[Val]:
-                            b.store(b.at(q, k, dtype), b.load(b.at(p, k, dtype), dtype))
-                            return []
-                        b.loop(0, whole, w, [], move)
-                        b.loop(whole, self.kc, 1, [], single)
-                    return []
+                dst = b.at(self.copy, b.mul(b.sub(row, first), plan.kc + w), dtype)
 
                 def line(k: Index, vals: list[Val]) -> list[Val]:
                     b.store(vals[1], b.load(vals[0], dtype, s.size))
@@ -419,6 +409,25 @@ class Product(Frame):
                 b.loop(0, self.kc, 1, [src, dst], line)
                 return []
             b.loop(lo, hi, 1, [], tile)
+
+    def _copy_lines(self, first: Index, last: Index, ld: int) -> None:
+        """Rows ``first`` .. ``last`` - 1 of x, each with k contiguous."""
+        b, dtype, w = self.b, self.dtype, self.plan.lanes
+        whole = b.sub(self.kc, b.mod(self.kc, w))
+
+        def line(row: Index, _: list[Val]) -> list[Val]:
+            p = b.at(self.x_item, b.add(b.mul(row, self.x_row), self.k0), dtype)
+            q = b.at(self.copy, b.mul(b.sub(row, first), ld), dtype)
+
+            def move(lanes: int):                                                  # type: ignore[no-untyped-def]
+                def run(k: Index, _: list[Val]) -> list[Val]:
+                    b.store(b.at(q, k, dtype), b.load(b.at(p, k, dtype), dtype, lanes))
+                    return []
+                return run
+            b.loop(0, whole, w, [], move(w))
+            b.loop(whole, self.kc, 1, [], move(1))
+            return []
+        b.loop(first, last, 1, [], line)
 
     # ---- start and end of a tile ---------------------------------------------------------------------------------------------
 
@@ -442,6 +451,13 @@ class Product(Frame):
             out += [b.load(b.at(row, v * w, self.dtype), self.dtype, w, mask if v == col.size - 1 else None) for v in range(col.size)]
         return out
 
+    def _write_tile(self, tile: list[list[Val]], p: Val, ld: Index, col: Segment, mask: Val | None) -> None:
+        b, w = self.b, self.plan.lanes
+        for i, regs in enumerate(tile):
+            line = b.at(p, b.mul(i, ld), self.dtype)
+            for v, x in enumerate(regs):
+                b.store(b.at(line, v * w, self.dtype), x, mask if v == col.size - 1 else None)
+
     def start_tile(self, row: Index, mr: int, column: Index, col: Segment) -> list[list[Val]]:
         """Zeros, C, or the partial sums of the chunks before."""
         b, w = self.b, self.plan.lanes
@@ -463,16 +479,14 @@ class Product(Frame):
 
         def keep() -> list[Val]:
             p, ld = self._partial(row, column)
-            mask = col.mask if self.in_c else None
-            for i, regs in enumerate(tile):
-                line = b.at(p, b.mul(i, ld), self.dtype)
-                for v, x in enumerate(regs):
-                    b.store(b.at(line, v * w, self.dtype), x, mask if v == col.size - 1 else None)
+            self._write_tile(tile, p, ld, col, col.mask if self.in_c else None)
             return []
 
         def finish() -> list[Val]:
             if self.plan.swap:
                 self.finish_swapped(tile, row, column, col)
+            elif self.in_c:
+                self._write_tile(tile, self._c(row, column), self.ldc, col, col.mask)
             else:
                 for i, regs in enumerate(tile):
                     for v, x in enumerate(regs):

@@ -1,0 +1,107 @@
+"""exp and what is made of it: exp2, expm1, tanh, sinh, cosh, sigmoid.
+
+exp(x) = 2**n e**r with n = rint(x / ln 2) and |r| <= ln(2)/2; ln 2 is subtracted in two pieces, the first short enough for
+an exact product. The last scaling rounds once, so results below the normal numbers are right too.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..values import Val
+from .base import Emitter, Precision, odd, poly, power_of_two, precision, scale
+
+LOG2E = 1 / math.log(2)
+
+
+def split(e: Emitter, x: Val, P: Precision) -> tuple[Val, Val]:
+    """n and r with x = n ln 2 + r, n integral."""
+    high, low = P.parts("LN2")
+    n = e.sub(e.fma(x, LOG2E, P.magic), P.magic)
+    minus = e.neg(n)
+    return n, e.fma(minus, low, e.fma(minus, high, x))
+
+
+def residual(e: Emitter, r: Val, P: Precision) -> Val:
+    """e**r - 1 for |r| <= ln(2)/2."""
+    return e.fma(e.mul(r, r), poly(e, r, P.poly("EXP")), r)              # type: ignore[no-any-return]
+
+
+def unscaled(e: Emitter, x: Val, P: Precision) -> tuple[Val, Val]:
+    """p and n with exp(x) = p 2**n. Huge x are clamped to where the result is 0 or inf; NaN stays."""
+    low, high = P.exp_range
+    n, r = split(e, e.minimum(e.maximum(x, low), high), P)
+    return e.add(residual(e, r, P), 1.0), n
+
+
+def exp_in(e: Emitter, x: Val, P: Precision) -> Val:
+    """exp in a given precision."""
+    return scale(e, *unscaled(e, x, P), P)
+
+
+def exp(e: Emitter, x: Val) -> Val:
+    """e**x."""
+    return exp_in(e, x, precision(x))
+
+
+def exp2(e: Emitter, x: Val) -> Val:
+    """2**x: n = rint(x) leaves r = (x - n) ln 2."""
+    P = precision(x)
+    limit = float(P.bias + P.mantissa + 2)
+    clamped = e.minimum(e.maximum(x, -limit), limit)
+    n = e.sub(e.add(clamped, P.magic), P.magic)
+    f = e.sub(clamped, n)
+    high, low = P.parts("LN2")
+    r = e.fma(f, high, e.mul(f, low))
+    return scale(e, e.add(residual(e, r, P), 1.0), n, P)
+
+
+def expm1(e: Emitter, x: Val) -> Val:
+    """e**x - 1 = 2 (h q + (h - 1/2)) with q = e**r - 1 and h = 2**(n-1), which does not overflow before the result does."""
+    P = precision(x)
+    low = -(P.mantissa + 3) * math.log(2)               # the result is -1 from there on
+    n, r = split(e, e.minimum(e.maximum(x, low), P.exp_range[1]), P)
+    h = power_of_two(e, e.sub(n, 1.0), P)
+    y = e.fma(h, residual(e, r, P), e.sub(h, 0.5))
+    tiny = e.cmp("lt", e.abs(x), 2.0 ** (-P.mantissa - 2))
+    return e.select(tiny, x, e.add(y, y))               # type: ignore[no-any-return]
+
+
+def tanh(e: Emitter, x: Val) -> Val:
+    """An odd polynomial below 0.6, 1 - 2 / (exp(2|x|) + 1) above."""
+    P = precision(x)
+    a = e.minimum(e.abs(x), 9.1 if P.mantissa == 23 else 19.1)           # 1 from there on
+    n, r = split(e, e.add(a, a), P)
+    power = e.mul(e.add(residual(e, r, P), 1.0), power_of_two(e, n, P))
+    far = e.sub(1.0, e.div(e.const(x.dtype, 2.0, x.lanes), e.add(power, 1.0)))
+    return e.copysign(e.select(e.cmp("lt", a, 0.6), odd(e, a, "TANH", P), far), x)   # type: ignore[no-any-return]
+
+
+def half_exp(e: Emitter, a: Val, P: Precision) -> Val:
+    """exp(a) / 2 without overflow before its own."""
+    p, n = unscaled(e, a, P)
+    return scale(e, p, e.sub(n, 1.0), P)
+
+
+def sinh(e: Emitter, x: Val) -> Val:
+    """An odd polynomial below 1, h - 1 / (4 h) with h = exp(|x|) / 2 above."""
+    P = precision(x)
+    a = e.abs(x)
+    h = half_exp(e, a, P)
+    near = odd(e, e.minimum(a, 1.0), "SINH", P)
+    far = e.sub(h, e.div(e.const(x.dtype, 0.25, x.lanes), h))
+    return e.copysign(e.select(e.cmp("lt", a, 1.0), near, far), x)       # type: ignore[no-any-return]
+
+
+def cosh(e: Emitter, x: Val) -> Val:
+    """h + 1 / (4 h) with h = exp(|x|) / 2."""
+    P = precision(x)
+    h = half_exp(e, e.abs(x), P)
+    return e.add(h, e.div(e.const(x.dtype, 0.25, x.lanes), h))           # type: ignore[no-any-return]
+
+
+def sigmoid(e: Emitter, x: Val) -> Val:
+    """1 / (1 + exp(-x)) as exp(min(x, 0)) / (1 + exp(-|x|)): nothing overflows, and small results keep their digits."""
+    t = exp_in(e, e.neg(e.abs(x)), precision(x))
+    top = e.select(e.cmp("lt", x, 0.0), t, 1.0)
+    return e.div(top, e.add(t, 1.0))                                     # type: ignore[no-any-return]
