@@ -96,24 +96,28 @@ class _Engine:
     def acquire(self, texts: Sequence[str], target: Target, keep: bool) -> list[tuple[str, str]]:
         """Keys of kernels that are now compiled and counted for the caller."""
         keys = [(hashlib.sha256(t.encode()).hexdigest()[:24], target.name + target.features) for t in texts]
+        # those that exist are counted first: a finalizer may run at any moment and would take them away
+        have = [k for k in keys if k in self.table]
+        for k in have:
+            self._count(k)
         missing = {k: t for k, t in zip(keys, texts) if k not in self.table}
         if missing:
             names = {k: f"k{k[0]}" for k in missing}
             module = _joined([_KERNEL.sub(f"@{names[k]}", t) for k, t in missing.items()])
+            if log_wants("llvm"):
+                log("llvm", module)
+            library = self._link(self._object(module, target, keep=keep), list(names.values()), ("sg_report",))
             for k, t in missing.items():
-                if log_wants("llvm"):
-                    log("llvm", f"{names[k]}\n{t}")
-                self.texts[k] = t
-            image = self._object(module, target, keep=keep)
-            library = self._link(image, list(names.values()), ("sg_report",))
-            for k in missing:
-                self.table[k] = (library, names[k])
-                self.counts[k] = 0
-        for k in keys:
-            if self.counts[k] == 0:
-                self.table[k][0].users += 1
-            self.counts[k] += 1
+                self.table[k], self.counts[k], self.texts[k] = (library, names[k]), 0, t
+            for k in keys:
+                if k in missing:
+                    self._count(k)
         return keys
+
+    def _count(self, key: tuple[str, str]) -> None:
+        if self.counts[key] == 0:
+            self.table[key][0].users += 1
+        self.counts[key] += 1
 
     def release(self, keys: Sequence[tuple[str, str]]) -> None:
         """Take the caller's counts back; unused objects are unloaded."""

@@ -1,0 +1,118 @@
+"""Activation functions. Derivatives at kinks follow TF1: relu'(0) = 0, elu'(0) = 1, leaky_relu'(0) = alpha."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .elementwise import quiet, same
+from .helpers import Sample, elementwise
+
+_FINE = np.array([-1e4, -90.0, -20.0, -1e-3, 0.0, -0.0, 1e-3, 20.0, 90.0, 1e4, np.inf, -np.inf, np.nan])
+
+
+def _more(rng: Any) -> list[Sample]:
+    return [Sample((_FINE,), grad=False), Sample((_FINE.astype("f4"),), grad=False)]
+
+
+def _sigmoid(x: Any) -> Any:
+    z = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + z), np.where(np.isnan(x), x, z / (1 + z)))
+
+
+def _softplus(x: Any) -> Any:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _mask(b: Any, condition: Any, x: Any) -> Any:
+    return b.cast(condition, dtype=x.aval.dtype)
+
+
+sigmoid = elementwise("sigmoid", quiet(same(_sigmoid)), lambda b, y, x: [b.mul(y, b.sub(b.like(y, 1), y))],
+                      lambda e, x: e.sigmoid(x), more=_more, doc="1 / (1 + exp(-x)), without overflow.")
+softplus = elementwise("softplus", quiet(same(_softplus)), lambda b, y, x: [b.sigmoid(x)], lambda e, x: e.softplus(x), more=_more,
+                       doc="log(1 + exp(x)), without overflow.")
+log_sigmoid = elementwise("log_sigmoid", quiet(same(lambda x: -_softplus(-x))), lambda b, y, x: [b.sigmoid(b.neg(x))],
+                          lambda e, x: e.neg(e.softplus(e.neg(x))), more=_more, doc="log(sigmoid(x)), without overflow.")
+relu = elementwise("relu", lambda x: np.maximum(x, np.zeros_like(x)), lambda b, y, x: [_mask(b, b.greater(x, b.like(x, 0)), x)],
+                   lambda e, x: e.maximum(x, 0), 0.1, 2, kinds="fi", kinks=(0.0,), more=_more, traits=("exact",),
+                   doc="max(x, 0); NaN stays NaN; the derivative at 0 is 0.")
+relu6 = elementwise("relu6", lambda x: np.minimum(np.maximum(x, np.zeros_like(x)), x.dtype.type(6)),
+                    lambda b, y, x: [_mask(b, b.logical_and(b.greater(x, b.like(x, 0)), b.less_equal(x, b.like(x, 6))), x)],
+                    lambda e, x: e.minimum(e.maximum(x, 0), 6), 0.1, 2, kinks=(6.0,), more=_more, traits=("exact",),
+                    doc="min(max(x, 0), 6); the derivative is 0 at 0 and 1 at 6.")
+elu = elementwise("elu", quiet(same(lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))))),
+                  lambda b, y, x: [b.where(b.greater(x, b.like(x, 0)), b.full(x.aval, 1), b.add(y, b.like(y, 1)))],
+                  lambda e, x: e.select(e.cmp("gt", x, 0), x, e.expm1(e.minimum(x, 0))), more=_more,
+                  doc="x above 0, exp(x) - 1 below.")
+_SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+selu = elementwise("selu", quiet(same(lambda x: np.where(x > 0, _SCALE * x, _SCALE * _ALPHA * np.expm1(np.minimum(x, 0))))),
+                   lambda b, y, x: [b.where(b.greater(x, b.like(x, 0)), b.full(x.aval, _SCALE), b.add(y, b.like(y, _SCALE * _ALPHA)))],
+                   lambda e, x: e.select(e.cmp("gt", x, 0), e.mul(x, _SCALE), e.mul(e.expm1(e.minimum(x, 0)), _SCALE * _ALPHA)),
+                   kinks=(), more=_more, doc="Self-normalising elu (Klambauer et al., 2017).", lo=0.1, hi=2.0)
+leaky_relu = elementwise(
+    "leaky_relu", lambda x, *, alpha=0.2: np.where(x > 0, x, x * x.dtype.type(alpha)),
+    lambda b, y, x, *, alpha=0.2: [b.where(b.greater(x, b.like(x, 0)), b.full(x.aval, 1), b.full(x.aval, alpha))],
+    lambda e, x, *, alpha=0.2: e.select(e.cmp("gt", x, 0), x, e.mul(x, alpha)), 0.1, 2, infer=lambda x, *, alpha=0.2: _float(x),
+    more=_more, doc="x above 0, alpha * x below; the derivative at 0 is alpha.")
+
+
+def _float(x: Any) -> Any:
+    from .helpers import check_kind
+    check_kind(x, "f")
+    return x
+
+
+softsign = elementwise("softsign", quiet(same(lambda x: x / (1 + np.abs(x)))),
+                       lambda b, y, x: [b.reciprocal(b.square(b.add(b.abs(x), b.like(x, 1))))],
+                       lambda e, x: e.div(x, e.add(e.abs(x), 1)), doc="x / (1 + |x|)")
+
+
+def _silu_partials(b: Any, y: Any, x: Any) -> list[Any]:
+    s = b.sigmoid(x)
+    return [b.add(s, b.mul(y, b.sub(b.like(s, 1), s)))]
+
+
+silu = elementwise("silu", quiet(same(lambda x: x * _sigmoid(x))), _silu_partials, lambda e, x: e.mul(x, e.sigmoid(x)),
+                   doc="x * sigmoid(x)")
+
+_ROOT_HALF, _INV_ROOT_2PI = 0.70710678118654752, 0.39894228040143267
+_ROOT_2_PI, _CUBIC = 0.79788456080286535, 0.044715
+
+
+def _ref_gelu(x: Any, *, approximate: bool = True) -> Any:
+    from ..numerics import erf
+    x = np.asarray(x)
+    if approximate:
+        return (0.5 * x * (1 + np.tanh(_ROOT_2_PI * (x + _CUBIC * x * x * x)))).astype(x.dtype)
+    return (0.5 * x * (1 + erf(x * _ROOT_HALF))).astype(x.dtype)
+
+
+def _gelu_partials(b: Any, y: Any, x: Any, *, approximate: bool = True) -> list[Any]:
+    half = b.like(x, 0.5)
+    if approximate:
+        x2 = b.square(x)
+        u = b.mul(b.like(x, _ROOT_2_PI), b.add(x, b.mul(b.like(x, _CUBIC), b.mul(x, x2))))
+        t = b.tanh(u)
+        du = b.mul(b.like(x, _ROOT_2_PI), b.add(b.mul(b.like(x, 3 * _CUBIC), x2), b.like(x, 1)))
+        return [b.add(b.mul(half, b.add(t, b.like(t, 1))), b.mul(b.mul(half, x), b.mul(b.sub(b.like(t, 1), b.square(t)), du)))]
+    cdf = b.mul(half, b.add(b.erf(b.mul(x, b.like(x, _ROOT_HALF))), b.like(x, 1)))
+    pdf = b.mul(b.like(x, _INV_ROOT_2PI), b.exp(b.mul(b.like(x, -0.5), b.square(x))))
+    return [b.add(cdf, b.mul(x, pdf))]
+
+
+def _lower_gelu(e: Any, x: Any, *, approximate: bool = True) -> Any:
+    if approximate:
+        u = e.mul(e.add(x, e.mul(e.mul(e.mul(x, x), x), _CUBIC)), _ROOT_2_PI)
+        return e.mul(e.mul(x, 0.5), e.add(e.tanh(u), 1))
+    return e.mul(e.mul(x, 0.5), e.add(e.erf(e.mul(x, _ROOT_HALF)), 1))
+
+
+def _gelu_samples(rng: Any) -> list[Sample]:
+    return [Sample((rng.normal(size=(3, 4)).astype(d),), {"approximate": a}) for d in ("f8", "f4") for a in (True, False)] + [
+        Sample((rng.normal(size=(n,)),), {"approximate": True}, grad=False) for n in (0, 17)]
+
+
+gelu = elementwise("gelu", quiet(_ref_gelu), _gelu_partials, _lower_gelu, infer=lambda x, *, approximate=True: _float(x),
+                   samples=_gelu_samples, doc="x * Phi(x); ``approximate`` uses the tanh form (Hendrycks and Gimpel, 2016).")
