@@ -93,8 +93,10 @@ class Division(Arithmetic):
         big = float("inf")
         whole, d = self.abs(x), self.abs(y)
         bad = self.or_(self.not_(self.cmp("lt", whole, big)), self.not_(self.cmp("gt", d, 0.0)))      # also NaN
-        r = self.select(bad, self.const(float64, 0.0, x.lanes), whole)
-        d = self.select(bad, self.const(float64, 1.0, x.lanes), d)
+        far = self.and_(self.cmp("eq", d, big), self.cmp("lt", whole, big))       # a finite x by infinity: x itself
+        none = self.or_(bad, far)
+        r = self.select(none, self.const(float64, 0.0, x.lanes), whole)
+        d = self.select(none, self.const(float64, 1.0, x.lanes), d)
 
         def scaled(size: Val) -> Val:                                      # y times a power of two, so that no quotient overflows
             s = d
@@ -120,7 +122,7 @@ class Division(Arithmetic):
         last = self.select(self.cmp("lt", last, 0.0), self.add(last, d), last)
         last = self.select(self.cmp("lt", self.abs(last), d), last, 0.0)
         result = self.copysign(last, x)
-        return self.select(bad, self.const(float64, float("nan"), x.lanes), result)
+        return self.select(far, x, self.select(bad, self.const(float64, float("nan"), x.lanes), result))
 
     def _keep(self, x: Val, cut: int) -> Val:
         """``x`` with its last ``cut`` bits cleared."""
