@@ -1,0 +1,219 @@
+"""The one way from a public call to the IR: convert operands, name the operation, build nodes, word refusals as TF1 does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import source
+from ..dtypes import DType, as_dtype, string
+from ..errors import DTypeError, GraphError, ShapeError
+from ..ir.builder import to_array
+from ..ir.graph import Node
+from .ledger import Graph, get_default_graph
+from .tensor import Operation, RefDType, Tensor
+
+
+def graph_of(inputs: Sequence[Any]) -> Graph:
+    """The one graph of the tensors among ``inputs``, else the default graph. ValueError where they mix."""
+    found: Any = None
+    for i in inputs:
+        g = getattr(i, "graph", None)
+        if isinstance(g, Graph):
+            if found is not None and g is not found[0]:
+                error = ValueError(f"{i} must be from the same graph as {found[1]}.")
+                for label, t in (("first", found[1]), ("second", i)):
+                    where = getattr(getattr(t, "op", None), "site", None)
+                    if where is not None:
+                        source.add_note(error, f"{label} one made at {where.describe()}")
+                raise error
+            found = found or (g, i)
+    return found[0] if found else get_default_graph()
+
+
+def emit(type: str, name: str, inputs: Sequence[Tensor], build: Callable[..., Any], attrs: dict[str, Any] | None = None,
+         weight: int = 1, scope: str | None = None) -> Any:
+    """A new operation of TF type ``type`` called ``name`` (under the current scope) whose IR ``build(b, *nodes)`` makes.
+
+    One node gives a tensor, a tuple gives a tuple.
+    """
+    g = graph_of(inputs)
+    with g.lock:
+        g.check_open()
+        site = source.capture(g._scope)
+        full = g.operation_name(name)
+        b = g.builder
+        saved, b.site = b.site, site
+        try:
+            made = build(b, *[t.node for t in inputs])
+        except GraphError as error:
+            _word(error, full, type, inputs)
+            error.site = site
+            raise
+        finally:
+            b.site = saved
+        op = Operation(g, full, type, inputs, attrs, weight)
+        op.site = site
+        op.control_inputs = [getattr(c, "op", c) for c in g._controls]
+        op.device = g._devices[-1] if g._devices else ""
+        g.operations[full] = op
+        g.op_count += weight
+        for i in inputs:
+            i._consumers.append(op)
+        nodes = made if isinstance(made, tuple) else (made,)
+        op.outputs = [Tensor(op, k, n) for k, n in enumerate(nodes)]
+        return tuple(op.outputs) if isinstance(made, tuple) else op.outputs[0]
+
+
+def emit_operation(type: str, name: str, node: Node | None, graph: Graph, weight: int = 1) -> Operation:
+    """An operation without outputs; running it runs ``node``."""
+    with graph.lock:
+        graph.check_open()
+        op = Operation(graph, graph.operation_name(name), type, (), None, weight)
+        op.node = node
+        op.site = source.capture(graph._scope)
+        graph.operations[op.name] = op
+        graph.op_count += weight
+        return op
+
+
+def _word(error: GraphError, name: str, type: str, inputs: Sequence[Tensor]) -> None:
+    text = str(error)
+    head, _, rest = text.partition(": ")
+    text = rest if rest and head.replace("_", "").isalnum() and head.islower() else text
+    if isinstance(error, ShapeError) and "input shapes" not in text:
+        shapes = ", ".join("[" + ",".join(str(d) for d in t.shape) + "]" for t in inputs)
+        text = f"{text} for '{name}' (op: '{type}') with input shapes: {shapes}."
+    error.args = (text,)
+
+
+# ---- conversion -----------------------------------------------------------------------------------------------------------------
+
+
+def convert(value: Any, dtype: Any = None, name: str = "Const", preferred_dtype: Any = None) -> Tensor:
+    """A tensor of ``value``: tensors and variables themselves, lists that hold tensors packed, everything else a constant.
+
+    Ints become int32 (int64 where they do not fit), floats float32; NumPy arrays keep their dtype. ValueError where a
+    tensor has another dtype than asked for.
+    """
+    want = None if dtype is None else as_dtype(dtype)
+    if not isinstance(value, Tensor) and hasattr(value, "_as_tensor"):
+        value = value._as_tensor()
+    if isinstance(value, Tensor):
+        if want is not None and value.dtype != want:
+            raise DTypeValueError(f"Tensor conversion requested dtype {want.name} for Tensor with dtype {value.dtype.name}: {value!r}")
+        return value
+    if isinstance(value, (list, tuple)) and _holds_tensor(value):
+        return _pack(value, want, name)
+    if value is None:
+        raise ValueError("None values not supported.")
+    if hasattr(value, "_fields_of_shape"):
+        value = value._fields_of_shape()
+    if isinstance(value, range):
+        raise DTypeError(f"Failed to convert object of type {type(value)} to Tensor. Contents: {value}. Consider casting elements to a supported type.")
+    from .shapes import Dimension, TensorShape
+    if isinstance(value, TensorShape):
+        value = [d if d is not None else _unknown(value) for d in value.as_list()]
+        want = want or as_dtype("int32")
+    if isinstance(value, Dimension):
+        value = int(value)
+    return constant_of(value, want or _preferred(value, preferred_dtype), name)
+
+
+class DTypeValueError(GraphError, ValueError):
+    """TF1 raises ValueError where a conversion to another dtype is asked of a tensor."""
+
+
+def _unknown(shape: Any) -> int:
+    raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {shape}")
+
+
+def _preferred(value: Any, dtype: Any) -> DType | None:
+    if dtype is None or isinstance(value, (np.ndarray, np.generic)):
+        return None
+    try:
+        to_array(value, as_dtype(dtype))
+    except (GraphError, TypeError, ValueError):
+        return None
+    return as_dtype(dtype)
+
+
+def _holds_tensor(value: Any) -> bool:
+    return any(isinstance(v, Tensor) or hasattr(v, "_as_tensor") or (isinstance(v, (list, tuple)) and _holds_tensor(v)) for v in value)
+
+
+def _pack(value: Any, want: DType | None, name: str) -> Tensor:
+    kind = want or next(_dtypes_inside(value))
+    parts = [convert(v, kind, f"{name}/packed") if not isinstance(v, (list, tuple)) or _holds_tensor(v) else constant_of(v, kind, name) for v in value]
+    result: Tensor = emit("Pack", "packed" if name == "Const" else name, parts, lambda b, *ns: b.stack(*ns, axis=0), {"axis": 0})
+    return result
+
+
+def _dtypes_inside(value: Any) -> Any:
+    for v in value:
+        if isinstance(v, Tensor):
+            yield v.dtype
+        elif hasattr(v, "_as_tensor"):
+            yield v._as_tensor().dtype
+        elif isinstance(v, (list, tuple)):
+            yield from _dtypes_inside(v)
+
+
+def constant_of(value: Any, dtype: DType | None, name: str = "Const") -> Tensor:
+    """A constant operation."""
+    if isinstance(value, (str, bytes)) or (isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "USO"):
+        array = np.vectorize(lambda s: s.encode() if isinstance(s, str) else s, otypes=[object])(np.asarray(value, object))
+        if dtype is not None and dtype != string:
+            raise DTypeError(f"Expected {dtype.name}, got {value!r} of type '{type(value).__name__}' instead.")
+    else:
+        array = to_array(value, dtype)
+        if dtype is None and array.dtype.kind not in "fiubc":
+            raise DTypeError(f"Failed to convert object of type {type(value)} to Tensor. Contents: {value!r}.")
+    result: Tensor = emit("Const", name, (), lambda b: b.const(array), {"dtype": as_dtype(array.dtype)})
+    return result
+
+
+def operands(type: str, args: Sequence[Any], names: Sequence[str] = ("x", "y", "z")) -> list[Tensor]:
+    """Operands of one dtype: Python values and arrays adopt the tensors'; two tensors of different dtypes are refused as TF1 does."""
+    tensors: list[Any] = [a._as_tensor() if hasattr(a, "_as_tensor") else a for a in args]
+    first = next((k for k, t in enumerate(tensors) if isinstance(t, Tensor)), None)
+    if first is None:
+        for a in args:
+            if isinstance(a, (list, tuple)) and _holds_tensor(a):
+                tensors[list(args).index(a)] = convert(a)
+                first = list(args).index(a)
+        if first is None:
+            one = convert(args[0], name="x" if len(args) > 1 else "Const")
+            tensors[0], first = one, 0
+    dtype = tensors[first].dtype
+    out = []
+    for k, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            t = convert(t, dtype, names[k] if k < len(names) else "Const") if not isinstance(t, (np.ndarray, np.generic)) else constant_of(
+                np.asarray(t).astype(dtype.np), dtype, names[k] if k < len(names) else "Const")
+        elif t.dtype != dtype:
+            at, other = (k, first)
+            raise DTypeError(f"Input '{names[at]}' of '{type}' Op has type {t.dtype.name} that does not match type {dtype.name} of argument '{names[other]}'.")
+        out.append(t)
+    return out
+
+
+def is_dynamic(args: Sequence[Any]) -> bool:
+    """Whether a define-by-run tensor is among the arguments (then the call computes now)."""
+    module = sys.modules.get("staticgraph.dynamic.tensor")
+    return module is not None and any(isinstance(a, module.Tensor) or (isinstance(a, (list, tuple)) and any(isinstance(x, module.Tensor) for x in a))
+                                      for a in args)
+
+
+def dynamic(name: str, *args: Any, **attrs: Any) -> Any:
+    """Run an op in the define-by-run mode."""
+    from ..dynamic.methods import call
+    return call(name, *args, **attrs)
+
+
+def base_dtype(dtype: Any) -> DType:
+    """A plain dtype of a plain or reference one."""
+    return dtype.base if isinstance(dtype, RefDType) else as_dtype(dtype)

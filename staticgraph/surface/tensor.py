@@ -1,0 +1,214 @@
+"""``Operation`` and ``Tensor``: what users hold. A tensor is a handle on one IR node; only its static shape may be refined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import OperatorNotAllowedInGraphError
+from ..ir.graph import Node
+from .shapes import TensorShape, shape_of
+
+OPERATORS: dict[str, Callable[..., Any]] = {}            # filled by surface.operators: one table, every operand class
+
+
+class RefDType:
+    """The dtype of a TF1 reference variable: prints ``float32_ref`` and equals no plain dtype."""
+
+    def __init__(self, base: DType) -> None:
+        self.base = base
+
+    @property
+    def base_dtype(self) -> DType:
+        """Without the mark."""
+        return self.base
+
+    @property
+    def name(self) -> str:
+        """``float32_ref``"""
+        return self.base.name + "_ref"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.base, name)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, RefDType) and other.base == self.base
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"tf.{self.name}"
+
+    def __str__(self) -> str:
+        return f"<dtype: '{self.name}'>"
+
+
+class Operation:
+    """One named operation (a TF1 NodeDef)."""
+
+    def __init__(self, graph: Any, name: str, type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, weight: int = 1) -> None:
+        self.graph, self.name, self.type = graph, name, type
+        self.inputs: list[Any] = list(inputs)
+        self.outputs: list[Tensor] = []
+        self.attrs = dict(attrs or {})
+        self.weight = weight
+        self.node: Node | None = None        # what running it runs, for operations without outputs
+        self.control_inputs: list[Any] = []
+        self.device = ""
+        self.site: Any = None
+
+    def get_attr(self, name: str) -> Any:
+        """An attribute. ValueError where there is none."""
+        if name not in self.attrs:
+            raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")
+        return self.attrs[name]
+
+    @property
+    def node_def(self) -> Any:
+        """A view like TF1's NodeDef."""
+        return self
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Run it in the default session (or ``session``)."""
+        from .session import default_session_for
+        default_session_for(self.graph, session, "Cannot execute operation using `run()`").run(self, feed_dict)
+
+    def _control_nodes_of(self) -> list[Node]:
+        return [t.node for t in self.outputs] if self.outputs else [self.node] if self.node is not None else []
+
+    def _as_graph_element(self) -> Operation:
+        return self
+
+    def values(self) -> tuple[Any, ...]:
+        """The outputs."""
+        return tuple(self.outputs)
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation '{self.name}' type={self.type}>"
+
+    def __str__(self) -> str:
+        rows = [f'name: "{self.name}"', f'op: "{self.type}"', *(f'input: "{i.name}"' for i in self.inputs)]
+        return "\n".join(rows) + "\n"
+
+
+class Tensor:
+    """A symbolic value. ``node`` is the IR node that computes it."""
+
+    __array_priority__ = 100
+
+    def __init__(self, op: Operation, index: int, node: Node) -> None:
+        self.op, self.value_index, self.node = op, index, node
+        self._shape = shape_of(node.shape)
+        self._consumers: list[Operation] = []
+        self._known_rank = True
+
+    graph = property(lambda self: self.op.graph, doc="The graph it belongs to.")
+    device = property(lambda self: self.op.device, doc="The device asked for.")
+    dtype = property(lambda self: self.node.dtype, doc="The element type.")
+
+    @property
+    def name(self) -> str:
+        """``op:0``"""
+        return f"{self.op.name}:{self.value_index}"
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape."""
+        return self._shape if self._known_rank else TensorShape(None)
+
+    def get_shape(self) -> TensorShape:
+        """The static shape."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Refine the static shape. ValueError where it contradicts."""
+        self._shape = self.shape.merge_with(TensorShape(shape))
+        self._known_rank = self._shape.ndims is not None
+
+    def consumers(self) -> list[Operation]:
+        """Operations that use it."""
+        return list(self._consumers)
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Its value in the default session (or ``session``)."""
+        from .session import default_session_for
+        return default_session_for(self.graph, session, "Cannot evaluate tensor using `eval()`").run(self, feed_dict)
+
+    def _control_nodes_of(self) -> list[Node]:
+        return [self.node]
+
+    def _as_graph_element(self) -> Tensor:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def __str__(self) -> str:
+        shape = f", shape={self.shape}" if self._known_rank else ""
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: Any) -> bool:
+        return self is other
+
+    def __ne__(self, other: Any) -> bool:
+        return self is not other
+
+    def __bool__(self) -> bool:
+        raise OperatorNotAllowedInGraphError(
+            f"using a `tf.Tensor` as a Python `bool` is not allowed: {self.name} has no value while the graph is built. "
+            "Use sg.cond for a branch, sg.where for a choice by element, sg.while_loop for a loop.")
+
+    __nonzero__ = __bool__
+
+    def __iter__(self) -> Any:
+        raise OperatorNotAllowedInGraphError(f"iterating over `tf.Tensor` is not allowed: {self.name}. Use sg.unstack, sg.map_fn or sg.scan.")
+
+    def __len__(self) -> int:
+        raise TypeError(f"len is not well defined for symbolic Tensors ({self.name}); use t.shape[0] or sg.shape(t)[0]")
+
+    def __float__(self) -> float:
+        raise TypeError(f"float() of a symbolic tensor: {self.name} has no value while the graph is built")
+
+    __int__ = __complex__ = __float__                    # type: ignore[assignment]
+
+    def __array__(self, *args: Any, **kw: Any) -> Any:
+        raise NotImplementedError(f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array.")
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        return OPERATORS[name](self, *args)
+    method.__name__ = name
+    return method
+
+
+OPERATOR_NAMES = tuple(f"__{p}{n}__" for n in ("add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul", "and", "or", "xor") for p in ("", "r")
+                       ) + ("__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__abs__", "__invert__", "__getitem__")
+
+
+def add_operators(cls: type) -> None:
+    """Give a class the operators of tensors."""
+    for name in OPERATOR_NAMES:
+        setattr(cls, name, _operator(name))
+
+
+add_operators(Tensor)
+
+
+def is_symbolic(x: Any) -> bool:
+    """A tensor or something that stands for one."""
+    return isinstance(x, Tensor) or hasattr(x, "_as_tensor")
+
+
+def python_kind(x: Any) -> str:
+    """How TF1's messages name a Python value's type."""
+    return type(x).__name__ if not isinstance(x, np.generic) else type(x).__name__
