@@ -1,0 +1,64 @@
+"""staticgraph: a define-then-run graph compiler.
+
+Public names are resolved when they are first used, so that ``import staticgraph`` stays quick and no compiler part is loaded before it is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_MODULES = {
+    "dtypes": "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 complex64 complex128 string as_dtype DType",
+    "config": "Config", "errors": "Error GraphError OpError",
+    "ir.text": "parse",
+    "surface.ledger": "Graph get_default_graph reset_default_graph get_default_session",
+    "surface.tensor": "Tensor Operation",
+    "surface.shapes": "TensorShape Dimension",
+    "surface.session": "Session InteractiveSession",
+    "surface.variables": "Variable GraphKeys AUTO_REUSE VariableScope get_variable variable_scope get_variable_scope make_template assign assign_add assign_sub "
+                         "scatter_add scatter_sub scatter_update global_variables all_variables trainable_variables local_variables variables_initializer "
+                         "global_variables_initializer local_variables_initializer initialize_all_variables initialize_variables is_variable_initialized "
+                         "group no_op",
+    "surface.initializers": "zeros_initializer ones_initializer constant_initializer random_uniform_initializer random_normal_initializer "
+                            "truncated_normal_initializer variance_scaling_initializer glorot_uniform_initializer glorot_normal_initializer",
+    "surface.math_ops": "cast to_float to_double to_int32 to_int64 divide truediv div realdiv argmax argmin arg_max arg_min count_nonzero matmul batch_matmul tensordot "
+                        "add_n accumulate_n clip_by_value where cumsum cumprod norm",
+    "surface.array_ops": "constant placeholder placeholder_with_default identity stop_gradient shape size rank reshape transpose matrix_transpose expand_dims squeeze "
+                         "concat stack unstack split tile broadcast_to pad reverse zeros ones zeros_like ones_like fill linspace one_hot gather sort",
+    "surface.random_ops": "random_normal truncated_normal random_uniform random_shuffle set_random_seed",
+    "surface.gradients": "gradients hessians custom_gradient IndexedSlices IndexedSlicesValue",
+    "surface.control": "cond while_loop case scan map_fn foldl foldr",
+    "surface.scopes": "name_scope control_dependencies device colocate_with get_collection get_collection_ref add_to_collection convert_to_tensor",
+    "train.schedules": "clip_by_global_norm clip_by_norm clip_by_average_norm global_norm",
+    "functional": "function grad value_and_grad vjp jvp vmap jacfwd jacrev hessian hvp checkpoint",
+    "tools.gradcheck": "check_gradients",
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
+_RENAMED = {"bool": ("dtypes", "bool_"), "slice": ("surface.array_ops", "slice_"), "range": ("surface.array_ops", "range_"),
+            "tuple": ("surface.variables", "tuple_"), "strided_slice": ("surface.array_ops", "strided_slice"), "newaxis": ("surface.scopes", "newaxis")}
+_SUBMODULES = ("nn", "train", "dynamic", "errors", "export", "compat", "tools", "data")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    place = _RENAMED.get(name) or ((_HOME[name], name) if name in _HOME else None)
+    if place is not None:
+        value = getattr(importlib.import_module(f"{__name__}.{place[0]}"), place[1])
+    elif not name.startswith("_"):
+        functions = importlib.import_module(f"{__name__}.surface.math_ops").FUNCTIONS
+        if name not in functions:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = functions[name]
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    from .surface.math_ops import FUNCTIONS
+    return sorted({*globals(), *_HOME, *_RENAMED, *_SUBMODULES, *FUNCTIONS})

@@ -1,0 +1,130 @@
+"""Random tensors with TF1's seeds: the pair (graph seed, operation seed) names the stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import source
+from ..dtypes import as_dtype, float32
+from ..ir.aval import Size, product
+from ..ops.random import RESERVED
+from .funnel import convert, dynamic, emit, is_dynamic
+from .ledger import get_default_graph
+from .sizes import sizes_from
+from .tensor import Tensor
+
+_DEFAULT = 87654321
+
+
+def set_random_seed(seed: int) -> None:
+    """The graph's seed: operations made from now on without a seed of their own derive theirs from it."""
+    get_default_graph().seed = seed
+
+
+def get_seed(op_seed: int | None) -> tuple[int, int]:
+    """The seed pair of a new operation; (0, 0) means "drawn by the session"."""
+    g = get_default_graph()
+    if g.seed is not None:
+        pair = (g.seed, g.op_count if op_seed is None else op_seed)
+    elif op_seed is not None:
+        pair = (_DEFAULT, op_seed)
+    else:
+        return 0, 0
+    return pair if pair != (0, 0) else (0, 2**31 - 1)
+
+
+def stream(b: Any, seed: int | None, count: Size, pair: tuple[int, int] | None = None) -> Any:
+    """The key of a new stream for draws of ``count`` numbers."""
+    g = get_default_graph()
+    s, s2 = pair if pair is not None else get_seed(seed)
+    return b.stream(uid=g.next_uid(), seed=int(s), seed2=int(s2), advance=count * RESERVED)
+
+
+def _draw(op: str, tf: str, shape: tuple[Size, ...], dtype: Any, seed: int | None, name: str, scale: Any, shift: Any, weight: int) -> Tensor:
+    kind = as_dtype(dtype)
+    pair = get_seed(seed)
+
+    def build(b: Any) -> Any:
+        z = getattr(b, op)(stream(b, seed, product(shape), pair), shape=shape, dtype=kind)
+        if scale is not None:
+            z = b.mul(z, scale(b) if callable(scale) else b.like(z, scale))
+        return b.add(z, shift(b) if callable(shift) else b.like(z, shift)) if shift is not None else z
+    result: Tensor = emit(tf, name, (), build, {"dtype": kind}, weight)
+    return result
+
+
+def _number(v: Any) -> Any:
+    """A Python number, or a function of the builder for a tensor."""
+    if isinstance(v, Tensor) or hasattr(v, "_as_tensor"):
+        node = convert(v).node
+        return lambda b: b.capture(node)
+    return float(v)
+
+
+def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
+    """Normal numbers."""
+    with source.hide_own_frames():
+        return _draw("random_normal", "RandomStandardNormal", sizes_from(shape), dtype, seed, name or "random_normal", _number(stddev), _number(mean), 6)
+
+
+def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
+    """Normal numbers within two standard deviations."""
+    with source.hide_own_frames():
+        return _draw("truncated_normal", "TruncatedNormal", sizes_from(shape), dtype, seed, name or "truncated_normal", _number(stddev), _number(mean), 6)
+
+
+def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
+    """Uniform numbers in [minval, maxval); integers need maxval."""
+    with source.hide_own_frames():
+        kind = as_dtype(dtype)
+        sizes = sizes_from(shape)
+        if kind.is_integer:
+            if maxval is None:
+                raise ValueError(f"Must specify maxval for integer dtype {kind!r}")
+            pair = get_seed(seed)
+            lo, hi = convert(minval, kind, "min"), convert(maxval, kind, "max")
+            return emit("RandomUniformInt", name or "random_uniform", (lo, hi), lambda b, p, q: b.random_uniform_int(  # type: ignore[no-any-return]
+                stream(b, seed, product(sizes), pair), p, q, shape=sizes, dtype=kind), {"dtype": kind}, 2)
+        low, high = _number(minval), _number(1 if maxval is None else maxval)
+        span = (lambda b: b.sub(high(b) if callable(high) else b.const(kind.np.type(high)), low(b) if callable(low) else b.const(kind.np.type(low)))) \
+            if callable(low) or callable(high) else kind.np.type(high) - kind.np.type(low)
+        return _draw("random_uniform", "RandomUniform", sizes, kind, seed, name or "random_uniform", span, low, 7)
+
+
+def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | None = None, name: str | None = None, rate: Any = None) -> Any:
+    """Each element is kept with ``keep_prob`` (or dropped with ``rate``) and scaled by 1 / keep_prob. ValueError outside (0, 1]."""
+    with source.hide_own_frames():
+        keep = keep_prob if keep_prob is not None else (1 - rate if isinstance(rate, (int, float)) else rate)
+        if keep is None:
+            raise ValueError("You must provide a rate to dropout.")
+        if isinstance(keep, (int, float)) and not 0 < keep <= 1:
+            raise ValueError(f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep}")
+        if isinstance(keep, (int, float)) and keep == 1:
+            return x
+        if is_dynamic((x,)):
+            mask = np.random.random(x.shape) < keep
+            return dynamic("where", mask, dynamic("mul", x, 1 / keep), 0.0)
+        t = convert(x, name="x")
+        pair = get_seed(seed)
+        shape = t.node.shape if noise_shape is None else tuple(d if s in (None, -1) else s for d, s in zip(t.node.shape, sizes_from(noise_shape)))
+        tensor_keep = isinstance(keep, Tensor) or hasattr(keep, "_as_tensor")
+        ins = (t, convert(keep)) if tensor_keep else (t,)
+
+        def build(b: Any, n: Any, k: Any = None) -> Any:
+            kept = b.like(n, keep) if k is None else k if keep_prob is not None else b.sub(b.like(k, 1), k)
+            draw = b.random_uniform(stream(b, seed, product(shape), pair), shape=shape, dtype=float32 if n.dtype.bits < 64 else n.dtype)
+            mask = b.less(draw, b.cast(kept, dtype=draw.dtype))
+            return b.where(b.broadcast(mask, n.shape), b.div(n, kept), b.zeros(n.aval))
+        return emit("Dropout", name or "dropout/mul_1", ins, build, weight=7)
+
+
+def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+    """Rows in a random order: sorted by random keys (the order differs from TF1's Fisher-Yates for the same seed)."""
+    with source.hide_own_frames():
+        t = convert(value, name="value")
+        n = t.node.shape[0]
+        pair = get_seed(seed)
+        return emit("RandomShuffle", name or "RandomShuffle", (t,), lambda b, x: b.take(x, b.argsort(b.random_uniform(
+            stream(b, seed, n, pair), shape=(n,), dtype=float32)), axis=0))

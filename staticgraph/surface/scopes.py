@@ -1,0 +1,63 @@
+"""Scopes, control dependencies and collections of the default graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .funnel import convert
+from .ledger import get_default_graph
+
+newaxis = None
+
+
+class name_scope:  # noqa: N801
+    """Within: operations are named under ``name`` (None with ``default_name``: that one). Gives the scope's string."""
+
+    def __init__(self, name: Any, default_name: str | None = None, values: Any = None) -> None:
+        if name is None and default_name is None and values is not None:
+            raise ValueError("At least one of name and default_name must be provided")
+        self._name = name if name is not None else default_name
+
+    name = property(lambda self: self._name, doc="The name.")
+
+    def __enter__(self) -> str:
+        self._context = get_default_graph().name_scope(self._name)
+        return self._context.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._context.__exit__(*exc)
+
+
+def control_dependencies(control_inputs: Any) -> Any:
+    """Within: new operations of the default graph wait for ``control_inputs``."""
+    return get_default_graph().control_dependencies(control_inputs)
+
+
+def device(name: Any) -> Any:
+    """Accepted; everything runs on the CPU."""
+    return get_default_graph().device(name)
+
+
+def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
+    """Accepted; there is one device."""
+    return get_default_graph().colocate_with(op)
+
+
+def get_collection(key: str, scope: str | None = None) -> list[Any]:
+    """A new list of a collection's items."""
+    return get_default_graph().get_collection(key, scope)
+
+
+def get_collection_ref(key: str) -> list[Any]:
+    """The collection itself."""
+    return get_default_graph().get_collection_ref(key)
+
+
+def add_to_collection(name: str, value: Any) -> None:
+    """Append to a collection."""
+    get_default_graph().add_to_collection(name, value)
+
+
+def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None, dtype_hint: Any = None) -> Any:
+    """A tensor of ``value``. ValueError where a tensor has another dtype than asked for."""
+    return convert(value, dtype, name or "Const", preferred_dtype or dtype_hint)

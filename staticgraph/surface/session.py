@@ -1,0 +1,333 @@
+"""Sessions: fetches and feeds to executables, on state that a run changes all at once or not at all."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import source
+from ..config import Config, log, log_wants
+from ..errors import Error, FailedPreconditionError, InvalidArgumentError
+from ..ir import walk
+from ..ir.graph import Node
+from ..ir.opdef import OPS
+from ..runtime.state import StateStore
+from .feeds import prepared
+from .ledger import Graph, get_default_graph, get_default_session, stack
+from .tensor import Operation, Tensor
+from .variables import group_node
+
+
+class Plan:
+    """One set of fetches and feeds: the executables for it by which variables have no value."""
+
+    def __init__(self, session: BaseSession, tensors: list[Tensor], ops: list[Operation], feeds: list[Tensor]) -> None:
+        self.tensors, self.ops, self.feeds = tensors, ops, feeds
+        g = session.graph
+        nodes = [t.node for t in tensors]
+        run = [n for op in ops for n in op._control_nodes_of()]
+        if run:
+            with g.lock:
+                nodes.append(group_node(g, run))
+        self.nodes = nodes
+        fed = [t.node for t in feeds]
+        self.order = walk.ancestors(nodes, stop=fed) if nodes else []
+        self.variables = sorted({n.attr("uid") for n in self.order if n.op is OPS["variable"]} | {
+            uid for n in self.order for r in n.regions for uid in _variables_in(r)})
+        needed = set(self.order)
+        self.used = [t for t in feeds if t.node in needed]
+        self.unfed = [n for n in self.order if n.op is OPS["placeholder"] and n not in set(fed)]
+        self.executables: dict[frozenset[Any], Any] = {}
+        self.reads_missing: Any = None
+
+
+def _variables_in(region: Any) -> set[Any]:
+    out = set()
+    for n in region.nodes:
+        if n.op is OPS["variable"]:
+            out.add(n.attr("uid"))
+        for r in n.regions:
+            out |= _variables_in(r)
+    return out
+
+
+class BaseSession:
+    """Runs parts of a graph; holds the values of its variables."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        if target:
+            raise ValueError(f"there is no session target {target!r}: everything runs in this process")
+        self.graph = graph if graph is not None else get_default_graph()
+        self.config = config if isinstance(config, Config) else _from_proto(config)
+        self._store = StateStore()
+        self._plans: dict[Any, Plan] = {}
+        self._closed = False
+        self.last_executable: Any = None
+        self._contexts: list[Any] = []
+
+    # ---- life ----------------------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Free values and machine code. Closing twice is fine."""
+        self._closed = True
+        self._plans.clear()
+        self._store.clear()
+        self.last_executable = None
+
+    def __enter__(self) -> Any:
+        context = self.graph.as_default()
+        context.__enter__()
+        self._contexts.append(context)
+        stack().sessions.append(self)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        stack().sessions.remove(self)
+        self._contexts.pop().__exit__(None, None, None)
+        self.close()
+
+    def as_default(self) -> Any:
+        """Context manager: the default session (not closed at the end)."""
+        from contextlib import contextmanager
+
+        @contextmanager
+        def enter() -> Any:
+            stack().sessions.append(self)
+            try:
+                with self.graph.as_default():
+                    yield self
+            finally:
+                stack().sessions.remove(self)
+        return enter()
+
+    graph_def = property(lambda self: self.graph, doc="The graph.")
+    sess_str = property(lambda self: "", doc="The target.")
+
+    def list_devices(self) -> list[Any]:
+        """The CPU."""
+        Device = collections.namedtuple("Device", "name device_type memory_limit_bytes")
+        return [Device("/job:localhost/replica:0/task:0/device:CPU:0", "CPU", 0)]
+
+    # ---- runs ------------------------------------------------------------------------------------------------------------------------
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Values of ``fetches`` (a tensor, operation, variable or name, or any nesting of them) with ``feed_dict`` fed.
+
+        All or nothing: a run that fails leaves every variable as it was. Raises what TF1 raises: TypeError and ValueError for
+        fetches and feeds that do not fit, ``FailedPreconditionError`` for variables without a value, ``InvalidArgumentError`` for
+        missing feeds and for what only the run can find (at the line that made the operation).
+        """
+        with source.hide_own_frames():
+            self._check_open()
+            flat: list[Any] = []
+            rebuild = self._flatten(fetches, flat)
+            feeds, values = self._feeds(feed_dict)
+            results = self._run_flat(flat, feeds, values)
+            return rebuild(iter(results))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if not self.graph.operations:
+            raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
+
+    def _run_flat(self, flat: list[Any], feeds: list[Tensor], values: list[np.ndarray[Any, Any]]) -> list[Any]:
+        plan = self._plan(flat, feeds)
+        given = dict(zip(feeds, values))
+        got = iter(self._execute(plan, [given[t] for t in plan.used]))
+        by_tensor: dict[Tensor, Any] = {}
+        for t in plan.tensors:
+            value = next(got)
+            by_tensor[t] = value
+        out = []
+        for f in flat:
+            if isinstance(f, Operation):
+                out.append(None)
+            elif f in given:
+                out.append(given[f])
+            else:
+                v = by_tensor[f]
+                out.append(v[()] if v.ndim == 0 else v)
+        return out
+
+    def _plan(self, flat: list[Any], feeds: list[Tensor]) -> Plan:
+        key = (tuple(id(f) for f in flat), tuple(sorted(id(t) for t in feeds)))
+        plan = self._plans.get(key)
+        if plan is None:
+            fed = set(feeds)
+            tensors = list(dict.fromkeys(f for f in flat if isinstance(f, Tensor) and f not in fed))
+            ops = list(dict.fromkeys(f for f in flat if isinstance(f, Operation)))
+            plan = self._plans[key] = Plan(self, tensors, ops, feeds)
+            plan.keep = (flat, feeds)        # type: ignore[attr-defined]  # ids stay theirs while these live
+        return plan
+
+    def _execute(self, plan: Plan, values: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        if plan.unfed:
+            self._missing_feed(plan)
+        if not plan.nodes:
+            return []
+        exe = self._executable(plan)
+        if exe.missing:
+            v = self.graph.variables[exe.missing[0]]
+            source.raise_at(v.site, FailedPreconditionError(None, v.op, f"Attempting to use uninitialized value {v.op.name}"))
+        arrays = dict(zip([t.node for t in plan.used], values))
+        self.last_executable = exe
+        try:
+            return exe.run([arrays[i.key] for i in exe.inputs if i.kind == "feed"], self._store)  # type: ignore[no-any-return]
+        except Error as error:
+            self._named(error)
+            raise
+
+    def _named(self, error: Any) -> None:
+        node = getattr(error, "_op", None)
+        if isinstance(node, Node):
+            for op in self.graph.operations.values():
+                if op.site is not None and op.site.frames == node.site.frames:
+                    error._op = op
+                    error._node_def = op
+                    source.add_note(error, f"[[node {op.name}]]")
+                    break
+
+    def _executable(self, plan: Plan) -> Any:
+        store = self._store
+        unset = frozenset(uid for uid in plan.variables if not store.initialized(("variable", uid)))
+        exe = plan.executables.get(unset)
+        if exe is None:
+            from ..compile import compile_graph
+            with self.graph.lock:
+                exe = plan.executables.get(unset)
+                if exe is None:
+                    exe = plan.executables[unset] = compile_graph(plan.nodes, [t.node for t in plan.used], self.config, unset)
+        return exe
+
+    def _missing_feed(self, plan: Plan) -> None:
+        node = plan.unfed[0]
+        t = self.graph.placeholders.get(node)
+        name = t.op.name if t is not None else f"%{node.id}"
+        shape = "" if t is not None and not t._known_rank else " and shape [" + ",".join("?" if not isinstance(d, int) else str(d) for d in node.shape) + "]"
+        spelled = {"float32": "float", "float64": "double"}.get(node.dtype.name, node.dtype.name)
+        error = InvalidArgumentError(None, t.op if t is not None else None, f"You must feed a value for placeholder tensor '{name}' with dtype {spelled}{shape}")
+        source.add_note(error, f"placeholder made at {node.site.describe()}")
+        target = next((n for n in plan.nodes if walk.path(node, n)), None)
+        if target is not None:
+            steps = walk.path(node, target)
+            shown = steps if len(steps) <= 6 else [*steps[:3], *steps[-3:]]
+            source.add_note(error, "needed by: " + " -> ".join(f"{n.op.name} ({n.site.short()})" for n in shown))
+        raise error
+
+    # ---- fetches and feeds ---------------------------------------------------------------------------------------------------------
+
+    def _flatten(self, fetch: Any, out: list[Any]) -> Callable[[Any], Any]:
+        """Append the leaves of a fetch structure; returns how to rebuild it from their values."""
+        if isinstance(fetch, (list, tuple)) and not hasattr(fetch, "_as_graph_element"):
+            parts = [self._flatten(f, out) for f in fetch]
+            if hasattr(fetch, "_fields"):
+                return lambda values: type(fetch)(*[p(values) for p in parts])
+            kind = type(fetch)
+            return lambda values: kind([p(values) for p in parts])
+        if isinstance(fetch, dict):
+            named = {k: self._flatten(f, out) for k, f in fetch.items()}
+            return lambda values: type(fetch)((k, p(values)) for k, p in named.items())
+        if hasattr(fetch, "_fetch_parts"):
+            parts_, build = fetch._fetch_parts()
+            inner = [self._flatten(f, out) for f in parts_]
+            return lambda values: build([p(values) for p in inner])
+        if fetch is None or isinstance(fetch, (int, float, np.ndarray, set)) or not isinstance(fetch, (str, Tensor, Operation)) and not hasattr(fetch, "_as_graph_element"):
+            raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}, must be a string or Tensor. (Can not convert a {type(fetch).__name__} into a Tensor or Operation.)")
+        try:
+            element = self.graph.as_graph_element(fetch)
+        except (ValueError, KeyError) as error:
+            raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({error.args[0]})") from None
+        if not self.graph.is_fetchable(element):
+            raise ValueError(f"Operation {getattr(element, 'op', element).name!r} has been marked as not fetchable.")
+        if isinstance(element, Tensor) and not self._owned(element.node):
+            raise ValueError(f"Operation {element.op.name!r} has been marked as not fetchable: it is inside of a loop or a branch.")
+        out.append(element)
+        return lambda values: next(values)
+
+    def _owned(self, n: Node) -> bool:
+        nodes = self.graph.ir.nodes
+        return n.id < len(nodes) and nodes[n.id] is n
+
+    def _feeds(self, feed_dict: Any) -> tuple[list[Tensor], list[np.ndarray[Any, Any]]]:
+        if not feed_dict:
+            if feed_dict is not None and not isinstance(feed_dict, dict):
+                raise TypeError(f"The feed_dict must be a dict, got {type(feed_dict).__name__}")
+            return [], []
+        if not isinstance(feed_dict, dict):
+            raise TypeError(f"The feed_dict must be a dict, got {type(feed_dict).__name__}")
+        tensors, values = [], []
+        for key, value in feed_dict.items():
+            t = self._feed_key(key)
+            if t in tensors:
+                raise ValueError(f"Tensor '{t.name}' is fed twice")
+            tensors.append(t)
+            values.append(prepared(t, value))
+        if log_wants("feeds"):
+            log("feeds", ", ".join(f"{t.name} {v.dtype}{list(v.shape)}" for t, v in zip(tensors, values)))
+        return tensors, values
+
+    def _feed_key(self, key: Any) -> Tensor:
+        try:
+            t = self.graph.as_graph_element(key, allow_operation=False)
+        except (TypeError, ValueError, KeyError) as error:
+            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error.args[0]}") from None
+        if not self.graph.is_feedable(t):
+            raise ValueError(f"Tensor {t} may not be fed.")
+        result: Tensor = t
+        return result
+
+    # ---- prepared calls ------------------------------------------------------------------------------------------------------------
+
+    def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Callable[..., Any]:
+        """A function of the fed values, in the order of ``feed_list``: the quickest way to run from Python."""
+        with source.hide_own_frames():
+            self._check_open()
+            flat: list[Any] = []
+            rebuild = self._flatten(fetches, flat)
+            feeds = [self._feed_key(k) for k in feed_list or ()]
+            plan = self._plan(flat, feeds)
+        from .callables import prepared_call
+        return prepared_call(self, plan, flat, feeds, rebuild)
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
+        """Not available: a run is one native call."""
+        raise NotImplementedError("partial_run is not available: fetch what is needed in one run, or feed intermediate values")
+
+
+class Session(BaseSession):
+    """TF1's ``tf.Session``."""
+
+
+class InteractiveSession(BaseSession):
+    """A session that installs itself as the default one until ``close``."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        stack().sessions.append(self)
+
+    def close(self) -> None:
+        """Close, and stop being the default."""
+        if self in stack().sessions:
+            stack().sessions.remove(self)
+        super().close()
+
+
+def _from_proto(config: Any) -> Config:
+    threads = getattr(config, "intra_op_parallelism_threads", 0) or None
+    return Config(threads=threads)
+
+
+def default_session_for(graph: Graph, session: Any, what: str) -> Any:
+    """The session to use. ValueError where there is none, or one of another graph."""
+    if session is None:
+        session = get_default_session()
+        if session is None:
+            raise ValueError(f"{what}: No default session is registered. Use `with sess.as_default()` or pass an explicit session")
+        if session.graph is not graph:
+            raise ValueError(f"Cannot use the default session to {'evaluate tensor: the tensor' if 'eval' in what else 'execute operation: the operation'}'s graph is "
+                             "different from the session's graph. Pass an explicit session")
+    return session
