@@ -16,7 +16,7 @@ from .algebra import algebra
 from .base import GraphPass, PassContext, graph_pass
 from .cse import cse
 from .dce import dce
-from .expand import expand, expand_rule
+from .expand import expand, expand_rules
 from .fold import fold, fold_rule
 from .lower_state import Lowered, lower_state
 
@@ -32,7 +32,7 @@ def simplify(g: Graph, context: PassContext) -> Graph:
         %4: f32[3] = mul(%3, %2)                            |
         return %4                                           |
     """
-    rules = [expand_rule(), *algebra_.RULES, fold_rule()]
+    rules = [*expand_rules(), *algebra_.RULES, fold_rule()]
     return dce(rewrite(g, rules, fast_math=context.fast_math, log=context.log), context)
 
 

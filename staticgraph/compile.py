@@ -170,6 +170,7 @@ class Executable:
         self.versions = lowered.versions
         self.missing = lowered.missing       # uids of variables read without a value
         self.symbols = sorted({s for a in self.feed_avals for d in a.shape for s in symbols_of(d)})
+        self.capacities = dict.fromkeys(sorted(_capacities(lowered.graph.nodes)), 64)    # rows of stacks, grown while running
         self.variants: dict[tuple[tuple[str, int], ...], Variant] = {}
         self.dynamic: set[str] = set()
         self.first: dict[str, int] = {}
@@ -218,8 +219,6 @@ class Executable:
                 env[node] = _current(store, kind, key)
         values = sizes_of_feeds(self.feed_avals, [np.shape(f) for f in feeds])
         g = specialize(self.lowered.graph, values)
-        renamed = dict(zip((n for n in self.lowered.graph.nodes), range(0)))
-        del renamed
         inputs = {n.attr("index"): n for n in g.nodes if n.op.lower.kind == "input"} if values else None  # type: ignore[union-attr]
         if inputs is not None:
             env = {inputs[n.attr("index")]: v for n, v in env.items() if n.attr("index") in inputs}
@@ -228,7 +227,13 @@ class Executable:
     def run(self, feeds: Sequence[np.ndarray[Any, Any]], store: StateStore) -> list[np.ndarray[Any, Any]]:
         """Values of the fetches; ``feeds`` are C-contiguous arrays of the feeds' dtypes, in the order of ``feed_avals``."""
         variant, values = self.variant([f.shape for f in feeds])
-        return variant.run(feeds, values, store)
+        while True:
+            try:
+                return variant.run(feeds, {**values, **self.capacities} if self.capacities else values, store)
+            except _StackFull as full:
+                self.capacities = {k: v * 4 for k, v in self.capacities.items()}
+                if max(self.capacities.values()) > 1 << 40:
+                    raise InvalidArgumentError(None, None, "a loop with a gradient ran too many times") from full
 
 
 def _current(store: StateStore, kind: str, key: Any) -> Any:
@@ -326,7 +331,7 @@ class Variant:
         self.states = list(slots)
         low.lower(g.nodes, bound, targets)
         lap("schedule and emit")
-        symbols = [s for s in owner.symbols if s not in fixed]
+        symbols = [s for s in owner.symbols if s not in fixed] + list(owner.capacities)
         self.symbols = symbols
         self.program = assemble(low, symbols)
         report.kernels = [k.title for k in low.kernels]
@@ -363,8 +368,26 @@ class Variant:
         return outs
 
     def _fail(self, status: int, error: Any, values: Mapping[str, int]) -> None:
+        from .ops.control import CAPACITY
+        if error is not None and self.program.checks[error.check].attr("message") == CAPACITY:
+            raise _StackFull
         from .runtime.report import raise_status
         raise_status(self, status, error, values)
+
+
+class _StackFull(Exception):
+    """A loop's stacks are too small: the run, which has changed nothing, starts again with larger ones."""
+
+
+def _capacities(nodes: Iterable[Node]) -> set[str]:
+    """Symbols that stand for the rows of stacks."""
+    out: set[str] = set()
+    for n in nodes:
+        avals = n.aval.elements if isinstance(n.aval, TupleAval) else (n.aval,)
+        out |= {s for a in avals for d in a.shape for s in symbols_of(d) if s.startswith("cap")}
+        for r in n.regions:
+            out |= _capacities(r.nodes)
+    return out
 
 
 def _store_key(entry: Input) -> tuple[str, Any]:

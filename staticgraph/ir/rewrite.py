@@ -56,6 +56,7 @@ class RewriteBuilder(GraphBuilder):
         self.rules = rules
         self.changes = log
         self._depth = 0
+        self.memo: dict[Any, Any] = {}       # for rules that make several results at once
 
     def sub_builder(self, graph: Graph) -> RewriteBuilder:
         b = RewriteBuilder(graph, self.rules, self.changes)

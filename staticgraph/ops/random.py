@@ -60,7 +60,7 @@ def _bits_infer(key: Aval, *, count: Size) -> Aval:
 def _bits_ref(key: Any, *, count: int) -> Any:
     key = np.asarray(key)
     rows = [philox(np.arange(-(-count // 4)) + k[2], k[0], k[1]).reshape(-1)[:count] for k in key.reshape(-1, 3)]
-    return np.array(rows, np.uint32).reshape(*key.shape[:-1], count)
+    return np.array(rows, np.uint32).reshape((*key.shape[:-1], count))
 
 
 PER_TASK = 1024                              # blocks
@@ -277,7 +277,7 @@ def _int_ref(key: Any, lo: Any, hi: Any, *, shape: Any, dtype: DType) -> Any:
     else:
         words = bits.astype(np.uint64)
         picked = ((words[..., 0::2] | words[..., 1::2] << np.uint64(32)) % span.view(np.uint64)).view(np.int64)
-    return (picked + lo).reshape(*key.shape[:-1], *shape).astype(dtype.np)
+    return (picked + lo).reshape((*key.shape[:-1], *shape)).astype(dtype.np)
 
 
 random_uniform_int = composed(
@@ -285,7 +285,7 @@ random_uniform_int = composed(
     lambda rng: [Sample((_KEYS[1], d.np.type(-3), d.np.type(10)), {"shape": (3, 5), "dtype": d}, grad=False) for d in (int32, int64)],
     (((Aval((3,), int64), Aval((), int32), Aval((), int64)), {"shape": (2,), "dtype": int32}, "need scalar bounds"),),
     "Integers in [lo, hi): lo + word mod (hi - lo).", vjp=_NONE, jvp=_NONE,
-    vmap=lambda b, size, ins, dims, **kw: (b.random_uniform_int(move_axis(b, ins[0], dims[0], 0), *ins[1:], **kw), 0))
+    vmap=lambda b, size, ins, dims, **kw: b.vmap_of(lambda c, *vs: _int_build(c, *vs, **kw), size, ins, dims))
 
 
 # ---- truncated normal ----------------------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def _truncated_ref(key: Any, *, shape: Any, dtype: DType) -> Any:
                             out[4 * group + found] = z
                             found += 1
         rows.append(out[:n])
-    return np.array(rows, np.float32).reshape(*key.shape[:-1], *shape)
+    return np.array(rows, np.float32).reshape((*key.shape[:-1], *shape))
 
 
 def _emit_truncated(k: Any, out: Any, key: Any, *, shape: Any, dtype: DType) -> None:

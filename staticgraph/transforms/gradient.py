@@ -158,5 +158,6 @@ def vjp_of(b: Any, build: Any, xs: Sequence[Any], ct: Any) -> list[Any]:
 
 
 TOOLS["vjp_of"] = vjp_of
+TOOLS["vjp_region"] = vjp_region
 TOOLS["gradients"] = gradients
 TOOLS["slices"] = lambda b, indices, values, shape: Slices(indices, values, shape)

@@ -68,3 +68,4 @@ def jvp_of(b: Any, build: Any, xs: Sequence[Any], ts: Sequence[Any]) -> Any:
 
 
 TOOLS["jvp_of"] = jvp_of
+TOOLS["jvp_region"] = jvp_region
