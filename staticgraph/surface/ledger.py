@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from .. import source
+from ..dtypes import int64
 from ..ir.builder import GraphBuilder
 from ..ir.graph import Graph as IRGraph
 from ..ir.graph import Node
 from ..ir.opdef import OPS, OpDef
 
+LOOP_RESERVE = 1 << 40                        # blocks of a random stream that one run of a loop may use
 _VALID = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\\-/]*$")
 _VALID_SCOPE = re.compile(r"^[A-Za-z0-9_.\\\-/]*$")
 
@@ -30,13 +32,30 @@ class LedgerBuilder(GraphBuilder):
         self.ledger = ledger
         self.outer = outer
         self.captures: dict[Node, Node] = {}
+        self.counter: Callable[[], Node] | None = None   # in a loop's body: the iteration number
 
     def node(self, op: OpDef, inputs: tuple[Node, ...], attrs: dict[str, Any], control: tuple[Node, ...] = ()) -> Node:
+        if self.outer is not None and "draw" in op.traits and not inputs:
+            return self._outer_stream(op, attrs)
         self.scope = self.ledger._scope
         extra = tuple(n for n in self.ledger._control_nodes() if self.owns(n) and n not in inputs)
         if extra and (inputs or op.has_effect or "read" in op.traits):
             control = (*control, *(n for n in extra if n not in control))
         return super().node(op, tuple(self.capture(i) for i in inputs), attrs, control)
+
+    def _outer_stream(self, op: OpDef, attrs: dict[str, Any]) -> Node:
+        """A stream used inside a region lives outside of it, so that the reverse pass, which runs the region again, draws the same numbers.
+
+        Each iteration of a loop takes its own part of a large reserve.
+        """
+        assert self.outer is not None
+        if self.counter is None:
+            return self.capture(self.outer.node(op, (), attrs))
+        key = self.capture(self.outer.node(op, (), {**attrs, "advance": LOOP_RESERVE}))
+        place = self.counter()
+        step: Node = self.mul(self.broadcast_to(self.reshape(place, shape=(1,)), shape=(3,)), self.sizes(sizes=(0, 0, attrs["advance"]), dtype=int64))
+        result: Node = self.add(key, step)
+        return result
 
     def owns(self, n: Node) -> bool:
         """Whether the node is in this builder's own graph."""

@@ -112,10 +112,8 @@ class Variable:
 
     def _as_tensor(self) -> Tensor:
         """The snapshot read: the value at the run's entry, or after what ``control_dependencies`` put before it."""
-        g = self.graph
-        if g._controls or g.builder.outer is not None:
-            return self.read_value()
-        return self._snapshot
+        # inside a branch or a loop the snapshot is captured, so that gradients find their way out
+        return self.read_value() if self.graph._controls else self._snapshot
 
     _ref_tensor = _as_tensor
 

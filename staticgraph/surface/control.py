@@ -1,0 +1,290 @@
+"""``cond``, ``case``, ``while_loop``, ``scan``, ``map_fn`` and folds: bodies are traced once into regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import source
+from ..dtypes import bool_, int64
+from ..errors import DTypeError, ShapeError
+from ..ir.graph import Graph as IRGraph
+from ..ir.graph import Node, Region
+from ..ir.opdef import OPS
+from . import nest
+from .funnel import convert, emit
+from .ledger import LedgerBuilder, get_default_graph
+from .tensor import Operation, Tensor
+from .variables import Variable
+
+
+class _Trace:
+    """One body under construction: own parameters, then whatever it uses from outside."""
+
+    def __init__(self, g: Any, loop: bool = False) -> None:
+        self.g = g
+        self.outer: LedgerBuilder = g.builder
+        self.graph = IRGraph()
+        self.builder = LedgerBuilder(g, self.graph, self.outer)
+        self.params: list[Node] = []
+        self.count: Node | None = None
+        if loop:
+            self.builder.counter = self._counter
+
+    def _counter(self) -> Node:
+        if self.count is None:
+            from ..ir.aval import Aval
+            self.count = self.builder.append(OPS["param"], (), (("aval", Aval((), int64)), ("index", -99)), Aval((), int64), (), source.UNKNOWN)
+        return self.count
+
+    def param(self, like: Node) -> Node:
+        """A parameter with the aval of ``like``."""
+        n = self.builder.append(OPS["param"], (), (("aval", like.aval), ("index", len(self.params))), like.aval, (), like.site)
+        self.params.append(n)
+        return n
+
+    def __enter__(self) -> _Trace:
+        self.g.builder = self.builder
+        self._controls, self.g._controls = self.g._controls, []
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.g.builder = self.outer
+        self.g._controls = self._controls
+
+    def captured(self) -> list[Node]:
+        """Outer nodes it uses (variables are not among them: they are referred to again)."""
+        return [n for n, p in self.builder.captures.items() if p.op is OPS["param"]]
+
+    def close(self, results: Sequence[Node], captured: Sequence[Node], extra: Sequence[Node] = ()) -> Region:
+        """The region with parameters: own, ``extra`` (nodes of the trace), then one per captured outer node."""
+        g = IRGraph()
+        made: dict[Node, Node] = {}
+        sources = [*self.params, *extra, *captured]
+        params = []
+        for k, n in enumerate(sources):
+            p = g.add(OPS["param"], (), (("aval", n.aval), ("index", k)), n.aval, site=n.site)
+            params.append(p)
+            made[self.builder.captures.get(n, n)] = p
+        for n in self.graph.nodes:
+            if n not in made and n.op is not OPS["param"]:
+                made[n] = g.add(n.op, [made[i] for i in n.inputs], n.attrs, n.aval, control=[made[c] for c in n.control if c in made], site=n.site, role=n.role)
+        return Region(params, g.nodes, [made[r] for r in results])
+
+
+def _wrap(g: Any, node: Node, name: str) -> Tensor:
+    op = Operation(g, g.operation_name(name), "Param", (), None, 0)
+    op.site = node.site
+    t = Tensor(op, 0, node)
+    op.outputs = [t]
+    g.operations[op.name] = op
+    return t
+
+
+def _result(b: LedgerBuilder, x: Any, dtype: Any = None) -> Node:
+    if isinstance(x, Operation):
+        with b.at(None):
+            return b.apply(OPS["group"], (), {}, tuple(x._control_nodes_of()))  # type: ignore[no-any-return]
+    return b.capture(convert(x, dtype).node)
+
+
+def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = False, name: str | None = None, fn1: Any = None, fn2: Any = None) -> Any:
+    """The results of ``true_fn()`` or ``false_fn()``; what they make inside runs only if chosen."""
+    with source.hide_own_frames():
+        true_fn, false_fn = true_fn or fn1, false_fn or fn2
+        if not callable(true_fn) or not callable(false_fn):
+            raise TypeError("true_fn and false_fn must be callable.")
+        if isinstance(pred, (bool, np.bool_)):
+            raise TypeError("pred must not be a Python bool")
+        g = get_default_graph()
+        p = convert(pred)
+        if p.dtype != bool_ or p.node.shape:
+            raise DTypeError(f"pred must be a scalar bool tensor, got {p}")
+        with g.name_scope(name or "cond"):
+            traces, outs = [], []
+            for f, label in ((true_fn, "true_fn"), (false_fn, "false_fn")):
+                t = _Trace(g)
+                with t:
+                    out = f()
+                    if out is None:
+                        raise ValueError(f"{label} must have a return value.")
+                    flat = nest.flatten(out)
+                    nodes = [_result(t.builder, x) for x in flat]
+                traces.append((t, nodes))
+                outs.append(out)
+            if not nest.same(outs[0], outs[1]):
+                raise ValueError("The two structures don't have the same nested structure: " f"{outs[0]} and {outs[1]}")
+            for x, y in zip(traces[0][1], traces[1][1]):
+                if x.dtype != y.dtype:
+                    raise DTypeValueError(f"Outputs of true_fn and false_fn must have the same type: {x.dtype.name}, {y.dtype.name}")
+            captured = list(dict.fromkeys(n for t, _ in traces for n in t.captured()))
+            regions = [t.close(nodes, captured) for t, nodes in traces]
+            got = emit("If", "Merge", (p,), lambda b, pn: b.cond(pn, *[b.capture(n) for n in captured], true=regions[0], false=regions[1]))
+            result = nest.pack(outs[0], list(got))
+        return result[0] if isinstance(result, list) and len(result) == 1 and not strict else result
+
+
+class DTypeValueError(DTypeError, ValueError):
+    """TF1 raises ValueError where branches differ in dtype."""
+
+
+def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
+    """The result of the first function whose predicate holds, else of ``default``."""
+    with source.hide_own_frames():
+        pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
+        if default is None:
+            *pairs, (_, default) = pairs
+        build: Callable[[], Any] = default
+        for p, f in reversed(pairs):
+            build = (lambda p=p, f=f, rest=build: cond(p, f, rest, strict=strict, name=name))
+        return build()
+
+
+def while_loop(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10, back_prop: bool = True,
+               swap_memory: bool = False, name: str | None = None, maximum_iterations: Any = None, return_same_structure: bool = False) -> Any:
+    """``loop_vars = body(*loop_vars)`` as long as ``cond(*loop_vars)`` holds. Shapes must not change from trip to trip."""
+    with source.hide_own_frames():
+        if not isinstance(loop_vars, (list, tuple)) and not isinstance(loop_vars, dict):
+            raise TypeError("loop_vars must be a list or a tuple")
+        if not loop_vars:
+            raise ValueError("No loop variables provided")
+        if not callable(cond) or not callable(body):
+            raise TypeError("cond and body must be callable.")
+        g = get_default_graph()
+        with g.name_scope(name or "while"):
+            return _loop(g, cond, body, loop_vars, maximum_iterations)
+
+
+def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any) -> Any:
+    init = [convert(v) for v in nest.flatten(loop_vars)]
+    b: LedgerBuilder = g.builder
+    start = [b.capture(t.node) for t in init]
+
+    def call(f: Any, tensors: list[Tensor]) -> Any:
+        structure = nest.pack(loop_vars, tensors)
+        return f(*structure) if isinstance(structure, (list, tuple)) else f(structure)
+    test = _Trace(g)
+    with test:
+        values = [_wrap(g, test.param(n), "loop_var") for n in start]
+        ok = convert(call(cond, values))
+        if ok.dtype != bool_ or ok.node.shape:
+            raise DTypeError(f"the condition of a loop must be a bool scalar, got {ok}")
+        flag = test.builder.capture(ok.node)
+    step = _Trace(g, loop=True)
+    with step:
+        values = [_wrap(g, step.param(n), "loop_var") for n in start]
+        out = call(body, values)
+        flat = nest.flatten(out)
+        if len(flat) != len(init):
+            raise ValueError(f"The number of loop variables differs: {len(init)} enter the loop and the body returns {len(flat)}")
+        results = [_result(step.builder, x, None if isinstance(x, (Tensor, Variable)) else t.dtype) for x, t in zip(flat, init)]
+        for t, r in zip(init, results):
+            if r.dtype != t.dtype:
+                raise DTypeError(f"loop variable {t.name} enters the loop as {t.dtype.name}, but is {r.dtype.name} after one iteration")
+            if r.shape != t.node.shape:
+                raise ShapeError(f"Input tensor '{t.name}' enters the loop with shape {t.shape}, but has shape {_text(r.shape)} after one iteration. To allow the shape to "
+                                 "vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape.")
+        limit = int(maximum) if maximum is not None and not isinstance(maximum, Tensor) else None
+        counted = step.count is not None
+        if counted:
+            assert step.count is not None
+            results = [*results, step.builder.add(step.count, step.builder.like(step.count, 1))]
+    captured = list(dict.fromkeys([*test.captured(), *step.captured()]))
+    if counted:                              # random draws inside: the iteration number is carried along
+        test_extra = test.builder.append(OPS["param"], (), (("aval", step.count.aval), ("index", -99)), step.count.aval, (), source.UNKNOWN)  # type: ignore[union-attr]
+        regions = test.close([flag], captured, [test_extra]), step.close(results, captured, [step.count])  # type: ignore[list-item]
+    else:
+        regions = test.close([flag], captured), step.close(results, captured)
+
+    def build(bb: Any, *nodes: Any) -> Any:
+        more = (bb.const(np.int64(0)),) if counted else ()
+        return bb.while_loop(*nodes, *more, *[bb.capture(n) for n in captured], cond=regions[0], body=regions[1], limit=limit)
+    got = list(emit("While", "Exit", init, build))[:len(init)]
+    structure = out if not nest.is_leaf(out) else loop_vars
+    result = nest.pack(structure if nest.same(structure, loop_vars) else loop_vars, got)
+    return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
+
+
+def _text(shape: Any) -> str:
+    from .shapes import shape_of
+    return str(shape_of(shape))
+
+
+def _steps(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, collect: bool, name: str) -> Any:
+    """The common loop of scan, map_fn and folds: an accumulator (or None) and results stored by row."""
+    flat = [convert(e) for e in nest.flatten(elems)]
+    n = flat[0].node.shape[0]
+    from .array_ops import shape as shape_of_tensor
+    total = shape_of_tensor(flat[0], out_type=int64)[0] if not isinstance(n, int) else convert(np.int64(n))
+    acc0 = None if initializer is None else nest.map_leaves(convert, initializer)
+
+    def row(i: Any) -> Any:
+        return nest.pack(elems, [emit("Gather", "row", (t, i), lambda b, x, k: b.take(x, k, axis=0)) for t in flat])
+    g = get_default_graph()
+    probe = _Trace(g)
+    with probe:                              # one traced call tells the results' shapes
+        i0 = _wrap(g, probe.param(convert(np.int64(0)).node), "index")
+        probed = fn(row(i0)) if acc0 is None else fn(acc0, row(i0))
+        shapes = [(t.node.shape, t.dtype) for t in map(convert, nest.flatten(probed))]
+    stores = [emit("TensorArrayV3", "TensorArray", (), lambda b, s=s, d=d: b.zeros(_aval((n, *s), d))) for s, d in shapes] if collect else []
+
+    def body(k: Any, acc: Any, kept: Any) -> Any:
+        at = total - 1 - k if reverse else k
+        out = fn(row(at)) if acc0 is None else fn(acc, row(at))
+        leaves = [convert(x) for x in nest.flatten(out)]
+        new = [emit("TensorArrayWriteV3", "write", (s, at, v), lambda b, x, i, u: b.rows_set(x, i, u)) for s, v in zip(kept, leaves)]
+        return k + 1, (acc if acc0 is None else nest.pack(acc0, leaves)), new
+    start = convert(np.int64(0))
+    empty = [] if acc0 is None else acc0
+    limit = n if isinstance(n, int) else None
+    result = while_loop(lambda k, *_: k < total, body, (start, empty, stores), maximum_iterations=limit, name=name)
+    _, acc, kept = result
+    return nest.pack(probed, kept) if collect else acc
+
+
+def _aval(shape: Any, dtype: Any) -> Any:
+    from ..ir.aval import Aval
+    return Aval(tuple(shape), dtype)
+
+
+def scan(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
+         infer_shape: bool = True, reverse: bool = False, name: str | None = None) -> Any:
+    """All accumulators of ``acc = fn(acc, elem)``; without an initializer the first element is the start."""
+    with source.hide_own_frames():
+        if initializer is not None:
+            return _steps(fn, elems, initializer, reverse, True, name or "scan")
+        from .array_ops import concat, expand_dims
+        edge = -1 if reverse else 0
+        first = nest.map_leaves(lambda e: convert(e)[edge], elems)
+        rest = nest.map_leaves(lambda e: convert(e)[:-1] if reverse else convert(e)[1:], elems)
+        got = _steps(fn, rest, first, reverse, True, name or "scan")
+        joined = [concat([r, expand_dims(f, 0)] if reverse else [expand_dims(f, 0), r], 0) for f, r in zip(nest.flatten(first), nest.flatten(got))]
+        return nest.pack(got, joined)
+
+
+def map_fn(fn: Callable[..., Any], elems: Any, dtype: Any = None, parallel_iterations: Any = None, back_prop: bool = True, swap_memory: bool = False,
+           infer_shape: bool = True, name: str | None = None) -> Any:
+    """``fn`` of every row, stacked."""
+    with source.hide_own_frames():
+        return _steps(fn, elems, None, False, True, name or "map")
+
+
+def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None, **_: Any) -> Any:
+    """The last accumulator of ``acc = fn(acc, elem)``."""
+    return _fold(fn, elems, initializer, False, name or "foldl")
+
+
+def foldr(fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None, **_: Any) -> Any:
+    """As ``foldl``, from the last element."""
+    return _fold(fn, elems, initializer, True, name or "foldr")
+
+
+def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, name: str) -> Any:
+    with source.hide_own_frames():
+        if initializer is None:
+            edge = -1 if reverse else 0
+            initializer = nest.map_leaves(lambda e: convert(e)[edge], elems)
+            elems = nest.map_leaves(lambda e: convert(e)[:-1] if reverse else convert(e)[1:], elems)
+        return _steps(fn, elems, initializer, reverse, False, name)
