@@ -20,6 +20,7 @@ from .kernel import Index, Kernel, KernelEmitter
 from .target import Target
 from .values import Val
 
+SHORT = 512                                  # elements of a row that is not worth a task of its own
 CHUNK = 16384                                # elements of one task of an elementwise kernel
 LANE_BITS = 2048                             # logical lanes of a row reduction
 SCRATCH = 1 << 18                            # bytes of row scratch on the stack, at most
@@ -191,18 +192,28 @@ class Group_(KernelEmitter):
         chunk = CHUNK
         chunks: Size = (inner + (chunk - 1)) // chunk
         self.open_pointers()
+        # short rows: one task walks a whole line of them, so that coordinates are taken apart once per line
+        line: Size = 1
+        if outer and isinstance(inner, int) and inner <= SHORT:
+            line, outer = outer[-1], outer[:-1]
         outer_sizes = [self.size(s) for s in outer]
-        length, pieces = self.size(inner), self.size(chunks)
+        length, pieces, rows = self.size(inner), self.size(chunks), self.size(line)
 
         def task(t: Val, _: Any) -> list[Val]:
             row, piece = (t, 0) if pieces == 1 else (self.idivide(t, pieces), self.imod(t, pieces))
             coordinates = self.split(row, outer_sizes)
             start = self.imul(piece, chunk)
             count = length if pieces == 1 else self.imin(self.isub(length, start), chunk)
-            self.enter(all_, coordinates, start)
-            self.first = self.iadd(self.imul(row, length) if outer else 0, start)
-            hoisted = self.hoist()
-            self.sweep(count, hoisted, self.group.items, list(self.stores.items()))
+
+            def one(j: Index, where: list[Index]) -> None:
+                self.enter(all_, where, start)
+                at = self.iadd(self.imul(row, rows), j) if line != 1 else row
+                self.first = self.iadd(self.imul(at, length) if outer or line != 1 else 0, start)
+                self.sweep(count, self.hoist(), self.group.items, list(self.stores.items()))
+            if line == 1:
+                one(0, coordinates)
+            else:
+                self.loop(0, rows, 1, [], lambda j, _: (one(j, [*coordinates, j]), [])[1])
             return []
         self.loop(self.lo, self.hi, 1, [], task)
         return product(outer) * chunks
