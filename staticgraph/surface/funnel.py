@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import source
+from .. import transforms as _transforms  # noqa: F401  (registers the builders' tools)
 from ..dtypes import DType, as_dtype, string
 from ..errors import DTypeError, GraphError, ShapeError
 from ..ir.builder import to_array
