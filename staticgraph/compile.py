@@ -19,6 +19,7 @@ from .config import Config, log, log_wants
 from .errors import GraphError, InternalError_, InvalidArgumentError
 from .ir.aval import Aval, Dim, TupleAval, evaluate, substitute, symbols_of
 from .ir.graph import Graph, Node, Region
+from .ir.opdef import Control
 from .ir.text import print_node
 from .runtime.state import StateStore
 
@@ -219,7 +220,7 @@ class Executable:
                 env[node] = _current(store, kind, key)
         values = sizes_of_feeds(self.feed_avals, [np.shape(f) for f in feeds])
         g = specialize(self.lowered.graph, values)
-        inputs = {n.attr("index"): n for n in g.nodes if n.op.lower.kind == "input"} if values else None  # type: ignore[union-attr]
+        inputs = {n.attr("index"): n for n in g.nodes if _is_input(n)} if values else None
         if inputs is not None:
             env = {inputs[n.attr("index")]: v for n, v in env.items() if n.attr("index") in inputs}
         return run_nodes(g.outputs, env)[:self.n_fetches]
@@ -234,6 +235,10 @@ class Executable:
                 self.capacities = {k: v * 4 for k, v in self.capacities.items()}
                 if max(self.capacities.values()) > 1 << 40:
                     raise InvalidArgumentError(None, None, "a loop with a gradient ran too many times") from full
+
+
+def _is_input(n: Node) -> bool:
+    return isinstance(n.op.lower, Control) and n.op.lower.kind == "input"
 
 
 def _current(store: StateStore, kind: str, key: Any) -> Any:
@@ -302,7 +307,7 @@ class Variant:
         slots: dict[Any, int] = {}
         feed_number = {k: j for j, k in enumerate(k for k, i in enumerate(owner.inputs) if i.kind == "feed")}
         for n in g.nodes:
-            if n.op.lower.kind != "input" if hasattr(n.op.lower, "kind") else True:
+            if not _is_input(n):
                 continue
             k = n.attr("index")
             entry = owner.inputs[k]

@@ -77,24 +77,108 @@ def is_row(view: View, group: Group) -> bool:
 
 def group_items(items: Sequence[Item], fuse: bool = True) -> list[Group]:
     """Groups in a valid order (by level, then age)."""
-    groups: list[Group] = []
-    latest: dict[tuple[Any, ...], Group] = {}        # newest loop group of a level and domain, for siblings
-    for item in items:
-        if item.kind in ("leaf", "index"):
-            continue
+    return _Grouper(fuse).run(items)
+
+
+class _Grouper:
+    """One pass over the items. A cheap elementwise item with one user *floats*: it is placed with that user, so that it need not be stored."""
+
+    def __init__(self, fuse: bool) -> None:
+        self.fuse = fuse
+        self.groups: list[Group] = []
+        self.latest: dict[tuple[Any, ...], Group] = {}   # newest loop group of a level and domain, for siblings
+        self.floating: dict[Item, None] = {}
+
+    def run(self, items: Sequence[Item]) -> list[Group]:
+        """Place every item."""
+        for item in items:
+            if item.kind in ("leaf", "index"):
+                continue
+            if self.fuse and item.kind == "scalar" and item.value.users == 1 and item.node.op.is_exact and item.operands:
+                self.floating[item] = None
+            else:
+                self.place(item)
+        for item in list(self.floating):
+            if item in self.floating:
+                self.place(item)
+        return sorted(self.groups, key=lambda g: g.level)
+
+    def place(self, item: Item) -> None:
+        """Put an item, and what floats above it, into groups."""
+        self.floating.pop(item, None)
+        chain = self._chain(item)
+        if chain and not self._together([*chain, item]):
+            for c in chain:
+                self.floating.pop(c, None)
+                self._alone(c)
+            chain = []
+        if item.group is None:
+            self._alone(item)
+
+    def _chain(self, item: Item) -> list[Item]:
+        """Floating items that the item needs, inputs first."""
+        out: dict[Item, None] = {}
+        stack = [(item, False)]
+        while stack:
+            i, ready = stack.pop()
+            if ready:
+                out[i] = None
+                continue
+            if i is not item:
+                stack.append((i, True))
+            stack.extend((v.base.item, False) for v in i.operands if v.base.item in self.floating and v.base.item not in out)
+        return list(out)
+
+    def _together(self, items: list[Item]) -> bool:
+        """Try to put a chain and its user into one group."""
+        if items[-1].kind not in ("scalar", "reduce"):
+            return False
+        inside = set(items)
+        sources = [v.base.item.group for i in items for v in i.operands if v.base.item not in inside and v.base.item.group is not None]
+        level = max((g.level for g in sources), default=0)
+        tops = {g for g in sources if g.level == level}
+        candidates = list(tops) if len(tops) == 1 else []
+        for group in [*candidates, None]:
+            fresh = group is None
+            g = group if group is not None else _open(items[0], level + 1)
+            saved = (len(g.items), set(g.leaves), g.axes, g.rows)
+            for i in items:
+                if i is items[0] and fresh or _fits(i, g):
+                    self._add(i, g)
+                    continue
+                for done in g.items[saved[0]:]:
+                    done.group = None
+                del g.items[saved[0]:]
+                g.leaves, g.axes, g.rows = saved[1:]
+                break
+            else:
+                if fresh:
+                    self.groups.append(g)
+                for i in items:
+                    self.floating.pop(i, None)
+                self._remember(g)
+                return True
+        return False
+
+    def _alone(self, item: Item) -> None:
         level = max((v.base.item.group.level for v in item.operands if v.base.item.group is not None), default=0)
-        group = _join(item, level, latest) if fuse else None
+        group = _join(item, level, self.latest) if self.fuse else None
         if group is None:
             group = _open(item, level + 1)
-            groups.append(group)
+            self.groups.append(group)
+        self._add(item, group)
+        self._remember(group)
+
+    def _add(self, item: Item, group: Group) -> None:
         group.items.append(item)
         item.group = group
         for v in item.operands:
             if v.base.item.group is not group:
                 group.leaves.add((v.base, v.strides, v.offset))
+
+    def _remember(self, group: Group) -> None:
         if group.kind == "loop":
-            latest[(group.level, group.domain, group.axes)] = group
-    return sorted(groups, key=lambda g: g.level)
+            self.latest[(group.level, group.domain, group.axes)] = group
 
 
 def _open(item: Item, level: int) -> Group:
