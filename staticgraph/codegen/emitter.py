@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from ..dtypes import int64
 from .core import Core, Text
-from .memory import Memory
+from .mathfn import Functions
 from .target import Target
 from .values import Val
 
 __all__ = ["Emitter", "Val"]
 
 
-class Emitter(Memory):
+class Emitter(Functions):
     """One kernel's text. ``Emitter(target)`` starts it, ``text()`` gives it."""
 
     def __init__(self, target: Target, text: Text | None = None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from ..values import Val
-from .base import Emitter, Precision, odd, poly, power_of_two, precision, scale
+from .base import Emitter, Precision, fast_two_sum, odd, poly, power_of_two, precision, scale
 
 LOG2E = 1 / math.log(2)
 
@@ -60,9 +60,12 @@ def expm1(e: Emitter, x: Val) -> Val:
     """e**x - 1 = 2 (h q + (h - 1/2)) with q = e**r - 1 and h = 2**(n-1), which does not overflow before the result does."""
     P = precision(x)
     low = -(P.mantissa + 3) * math.log(2)               # the result is -1 from there on
-    n, r = split(e, e.minimum(e.maximum(x, low), P.exp_range[1]), P)
+    high = 89.0 if P.mantissa == 23 else 710.0          # the result is inf from there on, and 2**(n-1) still a number
+    n, r = split(e, e.minimum(e.maximum(x, low), high), P)
     h = power_of_two(e, e.sub(n, 1.0), P)
-    y = e.fma(h, residual(e, r, P), e.sub(h, 0.5))
+    # what r + r*r*p rounds away is put back: the sum with h - 1/2 may cancel
+    q, lost = fast_two_sum(e, r, e.mul(e.mul(r, r), poly(e, r, P.poly("EXP"))))
+    y = e.add(e.fma(h, q, e.sub(h, 0.5)), e.mul(h, lost))
     tiny = e.cmp("lt", e.abs(x), 2.0 ** (-P.mantissa - 2))
     return e.select(tiny, x, e.add(y, y))               # type: ignore[no-any-return]
 

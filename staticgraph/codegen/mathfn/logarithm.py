@@ -73,7 +73,9 @@ def log1p_in(e: Emitter, x: Val, P: Precision) -> Val:
     back = e.sub(u, 1.0)
     lost = e.add(e.sub(1.0, e.sub(u, back)), e.sub(x, back))
     k, m = split(e, u, P, subnormal=False)
-    down = e.bitcast(e.sub(2 * P.one, e.shl(e.bitcast(e.add(k, P.magic + P.bias), P.bits), P.mantissa)), P.dtype)    # 2**-k
+    # 2**-k; where that is no normal number, what was lost does not count any more
+    small = e.minimum(k, float(P.bias - 1))
+    down = e.bitcast(e.sub(2 * P.one, e.shl(e.bitcast(e.add(small, P.magic + P.bias), P.bits), P.mantissa)), P.dtype)
     return natural(e, k, e.fma(lost, down, e.sub(m, 1.0)), P)
 
 
