@@ -35,7 +35,7 @@ def _is_minus_zero(n: Node) -> bool:
 
 
 def _as(b: Any, x: Node, node: Node) -> Node:
-    return b.broadcast(x, node.shape)                                        # type: ignore[no-any-return]
+    return b.broadcast(x, node.shape)
 
 
 # ---- moves -----------------------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def transpose_of_transpose(b: Any, n: Node) -> Node | None:
         return x
     if x.op is shape.transpose:
         inner = x.attr("perm")
-        return b.transpose(x.inputs[0], perm=tuple(inner[p] for p in perm))  # type: ignore[no-any-return]
+        return b.transpose(x.inputs[0], perm=tuple(inner[p] for p in perm))
     return None
 
 
@@ -112,7 +112,7 @@ def constant_right(b: Any, n: Node) -> Node | None:
     """Canonical order of commutative ops: the constant on the right. (maximum keeps NaN either way.)"""
     x, y = n.inputs
     if x.op is state.const and y.op is not state.const:
-        return b.call(n.op, y, x)                                            # type: ignore[no-any-return]
+        return b.call(n.op, y, x)
     return None
 
 
@@ -138,7 +138,7 @@ def over_one(b: Any, n: Node) -> Node | None:
         return None
     mantissa, exponent = np.frexp(c)
     if abs(mantissa) == 0.5 and abs(int(exponent)) < 100:
-        return b.mul(x, b.broadcast(b.const(np.asarray(1 / c, n.dtype.np), n.dtype), y.shape))  # type: ignore[no-any-return]
+        return b.mul(x, b.broadcast(b.const(np.asarray(1 / c, n.dtype.np), n.dtype), y.shape))
     return None
 
 
@@ -177,7 +177,7 @@ def add_negated(b: Any, n: Node) -> Node | None:
     if _is_minus_zero(y) or (n.dtype.kind in "iu" and _is(y, 0)):
         return _as(b, x, n)
     if y.op is ew.neg:
-        return b.sub(x, y.inputs[0])                                         # type: ignore[no-any-return]
+        return b.sub(x, y.inputs[0])
     return b.sub(y, x.inputs[0]) if x.op is ew.neg else None
 
 
@@ -220,7 +220,7 @@ def reduce_nothing(b: Any, n: Node) -> Node | None:
     x = n.inputs[0]
     axes = normalize_axes(n.attr("axis"), len(x.shape))
     if all(x.shape[k] == 1 for k in axes) and (n.op is not reduce.sum_ or n.dtype.kind != "f"):
-        return b.reshape(x, shape=n.shape) if x.shape != n.shape else x      # type: ignore[no-any-return]
+        return b.reshape(x, shape=n.shape) if x.shape != n.shape else x
     return None
 
 
@@ -236,7 +236,7 @@ def absorb_transpose(b: Any, n: Node) -> Node | None:
         if rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2):
             ins = list(n.inputs)
             ins[side] = x.inputs[0]
-            return b.matmul(*ins, **{**n.kw, flag: not n.attr(flag)})        # type: ignore[no-any-return]
+            return b.matmul(*ins, **{**n.kw, flag: not n.attr(flag)})
     return None
 
 
@@ -247,7 +247,7 @@ def merge_batch(b: Any, n: Node) -> Node | None:
     if n.attr("transpose_a") or len(x.shape) < 3 or len(y.shape) != 2:
         return None
     rows = b.reshape(x, shape=(_product(x.shape[:-1]), x.shape[-1]))
-    return b.reshape(b.matmul(rows, y, transpose_a=False, transpose_b=n.attr("transpose_b")), shape=n.shape)  # type: ignore[no-any-return]
+    return b.reshape(b.matmul(rows, y, transpose_a=False, transpose_b=n.attr("transpose_b")), shape=n.shape)
 
 
 def _product(sizes: Any) -> Any:
@@ -269,13 +269,13 @@ def log_of_exp(b: Any, n: Node) -> Node | None:
 def times_zero(b: Any, n: Node) -> Node | None:
     """x * 0 is 0, NaN and infinities aside."""
     x, y = n.inputs
-    return b.zeros(n.aval) if _is(x, 0) or _is(y, 0) else None               # type: ignore[no-any-return]
+    return b.zeros(n.aval) if _is(x, 0) or _is(y, 0) else None
 
 
 @rule(ew.sub, fast_math=True)
 def minus_itself(b: Any, n: Node) -> Node | None:
     """x - x is 0, NaN and infinities aside."""
-    return b.zeros(n.aval) if n.inputs[0] is n.inputs[1] else None           # type: ignore[no-any-return]
+    return b.zeros(n.aval) if n.inputs[0] is n.inputs[1] else None
 
 
 @rule(ew.add, fast_math=True)

@@ -80,15 +80,13 @@ def _lowered(region: Region, avals: dict[Key, Any], keys: list[Key], writes: lis
     b = RewriteBuilder(g, {})
     own = len(region.params)
     at = own if carried is None else carried
-    count = 0
     places: dict[int, Node] = {}
     latest: dict[Key, Node] = {}
     order = [*range(at), *(("key", k) for k in keys[:n_writes]), *range(at, own), *(("key", k) for k in keys[n_writes:])]
     params = []
-    for item in order:
+    for count, item in enumerate(order):
         aval = region.params[item].aval if isinstance(item, int) else avals[item[1]]
         p = g.add(OPS["param"], (), (("aval", aval), ("index", count)), aval)
-        count += 1
         params.append(p)
         if isinstance(item, int):
             places[item] = p

@@ -169,8 +169,8 @@ def _draw(s: _State, n: Node) -> Node:
 
 def _offset(b: Any, advance: Any) -> Node:
     if isinstance(advance, int):
-        return b.const(np.array([0, 0, advance], np.int64), int64)           # type: ignore[no-any-return]
-    return b.sizes(sizes=(0, 0, advance), dtype=int64)                       # type: ignore[no-any-return]
+        return b.const(np.array([0, 0, advance], np.int64), int64)
+    return b.sizes(sizes=(0, 0, advance), dtype=int64)
 
 
 def _merged(maps: Sequence[dict[Key, int]]) -> dict[Key, int]:
@@ -187,9 +187,6 @@ def _merged(maps: Sequence[dict[Key, int]]) -> dict[Key, int]:
 
 
 def _touches_state(region: Any) -> bool:
-    for n in region.nodes:
-        if n.op is state.variable or ("draw" in n.op.traits and not n.inputs) or any(_touches_state(r) for r in n.regions):
-            return True
-    return False
+    return any(n.op is state.variable or ("draw" in n.op.traits and not n.inputs) or any(_touches_state(r) for r in n.regions) for n in region.nodes)
 
 

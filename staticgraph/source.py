@@ -22,7 +22,7 @@ def is_own_file(name: str) -> bool:
     """True for files of this project (and for code without a file, such as generated functions)."""
     known = _own.get(name)
     if known is None:
-        known = _own[name] = name.startswith(_PACKAGES) or name.startswith("<staticgraph") or name.startswith("<frozen")
+        known = _own[name] = name.startswith(_PACKAGES) or name.startswith(("<staticgraph", "<frozen"))
     return known
 
 
@@ -121,7 +121,7 @@ def raise_at(site: Site | None, error: BaseException) -> NoReturn:
     if site is None or not site.frames or os.environ.get("SG_TRACEBACK") == "full":
         raise error
     frames = [(site.frames[i][0].co_filename, site.frames[i][0].co_name, site.span(i)) for i in range(len(site.frames))]
-    step: Any = lambda: _throw(error)        # noqa: E731
+    step: Any = lambda: _throw(error)
     for filename, name, span in frames:
         step = _frame(filename, name, span, step)
     step()
@@ -145,7 +145,7 @@ def _frame(filename: str, name: str, span: tuple[int, int, int, int], inner: Any
     code = compile(tree, filename, "exec").replace(co_name=name)
     if sys.version_info >= (3, 11):
         code = code.replace(co_qualname=name)
-    return lambda: exec(code, {"_inner": inner})                             # noqa: S102
+    return lambda: exec(code, {"_inner": inner})
 
 
 class hide_own_frames:

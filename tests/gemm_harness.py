@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from functools import cache
 from typing import Any
 
@@ -61,7 +62,7 @@ class Runner:
                     f(None, table, 0, t)
                     continue
                 cuts = [t * i // splits for i in range(splits + 1)]
-                for lo, hi in reversed(list(zip(cuts, cuts[1:]))):
+                for lo, hi in reversed(list(itertools.pairwise(cuts))):
                     if lo < hi:
                         f(None, table, lo, hi)
             return keep

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import staticgraph.ops  # noqa: F401  (fills the table)
+import staticgraph.ops
 import staticgraph.transforms.gradient
 import staticgraph.transforms.jvp
 import staticgraph.transforms.vmap  # noqa: F401

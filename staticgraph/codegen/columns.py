@@ -129,7 +129,7 @@ def _write(e: Group_, a: Any, value: Val, r: Index, at: int, w: int, mask: Val |
 def _store_partial(e: Group_, item: Any, pointer: str, total: Val, outer: Index, piece: Index, at: Index, v: int, dims: Any,
                    pieces: Index, count: Index, outer_sizes: list[Index], mask: Val | None) -> None:
     """Block results are stored as [pre, block, post]."""
-    pre, post = dims
+    pre, _post = dims
     coordinates = e.split(outer, outer_sizes)
     row: Index = 0
     for c, s in zip(coordinates[:len(pre)], outer_sizes[:len(pre)]):

@@ -56,7 +56,7 @@ class Flow(Core):
         self._start(after)
         return phis
 
-    def if_(self, c: Val, then: Callable[[], Vals | None], orelse: Callable[[], Vals | None] = lambda: []) -> list[Val]:
+    def if_(self, c: Val, then: Callable[[], Vals | None], orelse: Callable[[], Vals | None] = list) -> list[Val]:
         """``then()`` where the bool scalar ``c`` holds, else ``orelse()``; both give lists of equally typed values."""
         known = self._constant_of(c)
         if known is not None:

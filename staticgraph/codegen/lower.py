@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..errors import InternalError_
 from ..ir.aval import Aval
@@ -167,7 +166,7 @@ class Lowering:
         if g.kind == "loop":
             return self._kernel(loop_kernel(g, self.target), g)
         if g.kind == "gemm":
-            return any([self._kernel(k, g) for k in gemm_kernels(g, self.target)])
+            return any(self._kernel(k, g) for k in gemm_kernels(g, self.target))
         if item.kind == "sizes":
             return self._kernel(sizes_kernel(item, self.target), g)
         if item.kind == "loops":

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InternalError_
 from ..ir.aval import Atom, Dim, Size
 from ..schedule.memory import Arena, plan
-from ..schedule.steps import (Buffer, CheckStep, CommitStep, CopyStep, HostStep, JumpIfZeroStep, JumpStep, KernelStep, LabelStep)
+from ..schedule.steps import Buffer, CheckStep, CommitStep, CopyStep, HostStep, JumpIfZeroStep, JumpStep, KernelStep, LabelStep
 from .kernel import BufferAt, CheckId, Imm, Kernel, SizeOf
 from .lower import Lowering
 

@@ -61,7 +61,7 @@ def grad_mode(enabled: bool) -> Iterator[None]:
 class Storage:
     """The memory of a tensor, its version, and the line of its last change in place. Shared by ``detach``."""
 
-    __slots__ = ("array", "version", "changed")
+    __slots__ = ("array", "changed", "version")
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
@@ -72,7 +72,7 @@ class Storage:
 class Saved:
     """An operand or result as a backward rule sees it: shape and dtype are free, the value is checked when used."""
 
-    __slots__ = ("tensor", "version", "fn", "what")
+    __slots__ = ("fn", "tensor", "version", "what")
 
     def __init__(self, tensor: Any, version: int, fn: GradFn, what: str) -> None:
         self.tensor, self.version, self.fn, self.what = tensor, version, fn, what
@@ -80,7 +80,7 @@ class Saved:
     @property
     def aval(self) -> Aval:
         """Shape and dtype."""
-        return self.tensor.aval                                              # type: ignore[no-any-return]
+        return self.tensor.aval
 
     def unpack(self) -> Any:
         """The tensor. AutogradError if its memory has been changed since."""
@@ -100,7 +100,7 @@ class Saved:
 class GradFn:
     """One recorded operation. Prints like ``<MulBackward>``; ``next_functions`` are those of its operands."""
 
-    __slots__ = ("op", "attrs", "inputs", "versions", "outputs", "out_versions", "site", "order", "freed", "hooks", "pull", "__weakref__")
+    __slots__ = ("__weakref__", "attrs", "freed", "hooks", "inputs", "op", "order", "out_versions", "outputs", "pull", "site", "versions")
 
     def __init__(self, op: OpDef, attrs: dict[str, Any], inputs: tuple[Any, ...], site: Site) -> None:
         self.op, self.attrs, self.inputs, self.site = op, attrs, inputs, site
@@ -249,7 +249,7 @@ def _pull(b: Compute, fn: GradFn, totals: list[Any]) -> Sequence[Any]:
         source.add_note(error, f"in {fn!r}, recorded at {fn.site.describe()}")
         raise error
     if fn.pull is not None:
-        return fn.pull(totals)                                               # type: ignore[no-any-return]
+        return fn.pull(totals)
     rule = fn.op.vjp
     if isinstance(rule, NoRule):
         raise NotDifferentiableError(f"No gradient defined for operation {fn.op.name!r}: {rule.why}")

@@ -26,7 +26,7 @@ class Tensor:
     (unlike PyTorch's views); only ``detach`` does.
     """
 
-    __slots__ = ("_storage", "_grad_fn", "_index", "_requires_grad", "grad", "_hooks", "_retains", "__weakref__")
+    __slots__ = ("__weakref__", "_grad_fn", "_hooks", "_index", "_requires_grad", "_retains", "_storage", "grad")
     __array_priority__ = 1000.0
 
     def __init__(self, storage: Storage) -> None:
@@ -191,7 +191,7 @@ class Tensor:
 
     def clone(self) -> Tensor:
         """A copy that passes gradients."""
-        return compute.identity(self)                                        # type: ignore[no-any-return]
+        return compute.identity(self)
 
     def zero_grad(self) -> None:
         """Forget ``grad``."""
@@ -305,7 +305,7 @@ def _seed(t: Tensor, gradient: Any) -> Tensor:
         if t._storage.array.size != 1:
             raise AutogradError(f"grad can be implicitly created only for scalar outputs, this one has shape {list(t.shape)}: "
                                 "pass gradient=")
-        return compute.full(t.aval, 1)                                       # type: ignore[no-any-return]
+        return compute.full(t.aval, 1)
     seed = gradient if isinstance(gradient, Tensor) else compute.const(gradient, t.dtype)
     if seed.shape != t.shape:
         raise AutogradError(f"Mismatch in shape: the gradient has shape {list(seed.shape)} and the output {list(t.shape)}")

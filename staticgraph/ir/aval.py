@@ -22,7 +22,7 @@ Size = Union[int, "Dim"]
 class Atom:
     """A symbol (``kind == "sym"``) or an opaque operation on expressions (``div``, ``mul``, ``max``)."""
 
-    __slots__ = ("kind", "args", "name", "__weakref__")
+    __slots__ = ("__weakref__", "args", "kind", "name")
 
     def __init__(self, kind: str, args: tuple[Size, ...], name: str) -> None:
         self.kind, self.args, self.name = kind, args, name
@@ -34,7 +34,7 @@ class Atom:
 class Dim:
     """An interned expression ``const + sum(coef * atom)``; at least one atom. Make it with ``symbol`` and arithmetic."""
 
-    __slots__ = ("terms", "const", "__weakref__")
+    __slots__ = ("__weakref__", "const", "terms")
     terms: tuple[tuple[Atom, int], ...]
     const: int
 
@@ -71,14 +71,19 @@ class Dim:
             first, second = sorted((_make(((x, 1),), 0), _make(((y, 1),), 0)), key=repr)
             return _combine(_atom("mul", (first, second)), cx * cy, 0, 0)
         total: Size = 0
-        for x, cx in (*self.terms, (None, self.const)):
-            for y, cy in (*other.terms, (None, other.const)):
+        mine: list[tuple[Atom | None, int]] = [*self.terms, (None, self.const)]
+        theirs: list[tuple[Atom | None, int]] = [*other.terms, (None, other.const)]
+        for p, cx in mine:
+            for q, cy in theirs:
                 if cx * cy == 0:
                     continue
-                if x is None or y is None:
-                    part: Size = cx * cy if x is y else _make((((x or y), cx * cy),), 0)  # type: ignore[arg-type]
+                one = p or q
+                if one is None:
+                    part: Size = cx * cy
+                elif p is None or q is None:
+                    part = _make(((one, cx * cy),), 0)
                 else:
-                    part = _combine(_make(((x, 1),), 0) * _make(((y, 1),), 0), cx * cy, 0, 0)  # type: ignore[operator]
+                    part = _combine(_make(((p, 1),), 0) * _make(((q, 1),), 0), cx * cy, 0, 0)
                 total = total + part
         return total
 
@@ -188,7 +193,7 @@ def exact_div(x: Size, y: Size) -> Size | None:
     if x == 0:
         return 0
     if isinstance(x, Dim) and len(y.terms) == 1 and y.const == 0:
-        (ya, yc), total = y.terms[0], 0                                       # type: ignore[assignment]
+        (ya, yc), total = y.terms[0], 0
         if x.const:
             return None
         result: Size = total

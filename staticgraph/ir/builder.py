@@ -45,7 +45,7 @@ class BuilderBase:
 
     def operands(self, op: OpDef, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Inputs as values of this builder."""
-        kind = self.value_type
+        kind: Any = self.value_type
         if all(isinstance(i, kind) for i in inputs):
             return tuple(inputs)
         dtype = next((i.aval.dtype for i in inputs if isinstance(i, kind) and i.aval.dtype != bool_), None)
@@ -134,7 +134,7 @@ class GraphBuilder(BuilderBase):
     def const(self, value: Any, dtype: DType | None = None) -> Node:
         """A constant node. DTypeError for a Python float in an integer constant."""
         array = value if isinstance(value, ArrayAttr) else ArrayAttr(to_array(value, dtype))
-        return self.apply(OPS["const"], (), {"value": array})                # type: ignore[no-any-return]
+        return self.apply(OPS["const"], (), {"value": array})
 
     def apply(self, op: OpDef, inputs: tuple[Node, ...], attrs: dict[str, Any], control: tuple[Node, ...] = ()) -> Any:
         node = self.node(op, inputs, attrs, control)
@@ -213,7 +213,7 @@ def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
 
     DTypeError where a Python float or text would become an integer; ShapeError for ragged lists.
     """
-    if isinstance(value, np.ndarray) or isinstance(value, np.generic):
+    if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.np)
     if value is None:
         raise ShapeError("None values not supported.")

@@ -22,7 +22,7 @@ Attrs = tuple[tuple[str, Any], ...]
 class ArrayAttr:
     """A constant's value as a hashable attribute: compares by dtype, shape and bytes (so NaN equals NaN, 0.0 is not -0.0)."""
 
-    __slots__ = ("array", "_hash")
+    __slots__ = ("_hash", "array")
 
     def __init__(self, array: Any) -> None:
         array = np.array(array, order="C", copy=True)
@@ -56,7 +56,7 @@ class ArrayAttr:
 class Node:
     """One op applied to values: frozen. Identity is (op, inputs, control, attrs); id, site and role are side notes."""
 
-    __slots__ = ("id", "op", "inputs", "control", "attrs", "aval", "site", "role", "sites", "__weakref__")
+    __slots__ = ("__weakref__", "attrs", "aval", "control", "id", "inputs", "op", "role", "site", "sites")
     id: int
     op: OpDef
     inputs: tuple[Node, ...]
@@ -125,7 +125,7 @@ class Node:
 class Region:
     """A frozen body: parameters, nodes (parameters first, then in order) and results. Equality is structural."""
 
-    __slots__ = ("params", "nodes", "results", "_key")
+    __slots__ = ("_key", "nodes", "params", "results")
     params: tuple[Node, ...]
     nodes: tuple[Node, ...]
     results: tuple[Node, ...]
@@ -148,7 +148,7 @@ class Region:
                           n.aval if not n.inputs else None) for n in self.nodes)
             key = (len(self.params), rows, tuple(index[r] for r in self.results))
             object.__setattr__(self, "_key", (hash(key), key))
-        return self._key                                                     # type: ignore[attr-defined,no-any-return]
+        return self._key                                                     # type: ignore[attr-defined]
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Region) and self.key() == other.key())
@@ -163,7 +163,7 @@ class Region:
 class Graph:
     """An append-only list of nodes. ``outputs`` are the results of an optimised graph (empty for a user's graph)."""
 
-    __slots__ = ("nodes", "outputs", "intern", "_table", "__weakref__")
+    __slots__ = ("__weakref__", "_table", "intern", "nodes", "outputs")
 
     def __init__(self, intern: bool = False) -> None:
         self.nodes: list[Node] = []

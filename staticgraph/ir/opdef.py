@@ -108,7 +108,7 @@ class OpDef:
     jvp: Any
     vmap: Any
     lower: Lowering
-    samples: Callable[..., Iterable[tuple[tuple[Any, ...], dict[str, Any]]]]
+    samples: Callable[..., Iterable[Any]]
     errors: tuple[tuple[tuple[Any, ...], dict[str, Any], str], ...] = ()
     traits: frozenset[str] = field(default_factory=frozenset)
     doc: str = ""

@@ -282,6 +282,7 @@ def _while_vmap(b: Any, size: Size, ins: Any, dims: Any, *, cond: Region, body: 
     flags = [d is not None for d in dims[:n]]
     rest_dims = [None if d is None else 0 for d in dims[n:]]
     rest = [x if d is None else move_axis(b, x, d, 0) for x, d in zip(ins[n:], dims[n:])]
+    places: list[int | None]
     while True:                              # which carried values end up batched: at most n rounds
         places = [0 if f else None for f in flags] + rest_dims
         _, axes = b.vmap_region(body, size, places, flags)
@@ -292,7 +293,7 @@ def _while_vmap(b: Any, size: Size, ins: Any, dims: Any, *, cond: Region, body: 
     condition, (lane,) = b.vmap_region(cond, size, places)
     if lane is not None:
         flags = [True] * n
-        places = [0] * n + rest_dims
+        places = [*([0] * n), *rest_dims]
         condition, _ = b.vmap_region(cond, size, places)
     stepped, _ = b.vmap_region(body, size, places, flags)
     carried = [batched(b, x, d, size) if f else x for x, d, f in zip(ins[:n], dims[:n], flags)]

@@ -20,12 +20,12 @@ from .helpers import Sample, check_kind, f64, linear_jvp, may_equal, move_axis, 
 Pair = tuple[int, int]
 
 
-def span(k: int, dilation: int) -> int:
+def span(k: Any, dilation: int) -> int:
     """Pixels that a window of k taps covers."""
     return (k - 1) * dilation + 1
 
 
-def padding_of(padding: Any, sizes: tuple[Size, Size], ksize: Pair, strides: Pair, dilations: Pair) -> tuple[tuple[Size, Size], tuple[Size, Size]]:
+def padding_of(padding: Any, sizes: Any, ksize: Any, strides: Pair, dilations: Pair) -> Any:
     """((top, bottom), (left, right)) for "SAME" (the extra pixel at the end, as TF), "VALID" or explicit pairs."""
     if padding == "VALID":
         return (0, 0), (0, 0)
@@ -47,7 +47,7 @@ def padding_of(padding: Any, sizes: tuple[Size, Size], ksize: Pair, strides: Pai
     raise ShapeError(f"padding must be 'SAME', 'VALID' or ((top, bottom), (left, right)), got {padding!r}")
 
 
-def _out(size: Size, k: int, s: int, g: int) -> Size:
+def _out(size: Size, k: Any, s: int, g: int) -> Size:
     return (size - span(k, g)) // s + 1
 
 
@@ -88,7 +88,7 @@ def _patch_samples(rng: np.random.Generator) -> list[Sample]:
             for k, s, g in (((3, 2), (1, 1), (1, 1)), ((2, 2), (2, 2), (1, 1)), ((3, 3), (2, 1), (1, 1)), ((2, 2), (1, 2), (2, 1)))]
 
 
-patches = define(OpDef(
+patches: OpDef = define(OpDef(
     "patches", _patches_infer, _patches_ref,
     lambda b, ct, y, x, *, ksize, strides, dilations=(1, 1): [b.unpatch(ct, image=x.aval.shape[1:3], strides=strides, dilations=dilations)],
     linear_jvp(lambda: patches), _patches_vmap("patches"), View(_windows), _patch_samples,
@@ -116,7 +116,7 @@ def _unpatch_ref(p: Any, *, image: Any, strides: Pair, dilations: Pair = (1, 1))
 def _emit_unpatch(k: Any, out: Any, p: Any, *, image: Any, strides: Pair, dilations: Pair = (1, 1)) -> None:
     """One task per row of pixels; each pixel adds its windows in order."""
     e = k.e
-    n, oh, ow, kh, kw, c = (k.size(s) for s in p.shape)
+    _n, oh, ow, kh, kw, c = (k.size(s) for s in p.shape)
     height, width = (k.size(s) for s in image)
     w = k.lanes(out.dtype)
 
@@ -150,7 +150,7 @@ def _emit_unpatch(k: Any, out: Any, p: Any, *, image: Any, strides: Pair, dilati
     k.tasks(row)
 
 
-unpatch = define(OpDef(
+unpatch: OpDef = define(OpDef(
     "unpatch", _unpatch_infer, _unpatch_ref,
     lambda b, ct, y, p, *, image, strides, dilations=(1, 1): [b.patches(ct, ksize=p.aval.shape[3:5], strides=strides, dilations=dilations)],
     linear_jvp(lambda: unpatch), _patches_vmap("unpatch"),
@@ -170,7 +170,7 @@ def _back(b: Any, y: Any, data_format: str) -> Any:
     return b.transpose(y, perm=(0, 3, 1, 2)) if data_format == "NCHW" else y
 
 
-def _nhwc(x: Aval, data_format: str) -> tuple[Size, ...]:
+def _nhwc(x: Aval, data_format: str) -> Any:
     n, *rest = x.shape
     return (n, rest[1], rest[2], rest[0]) if data_format == "NCHW" else x.shape
 
@@ -272,7 +272,7 @@ def _input_grad_infer(ct: Aval, w: Aval, *, shape: tuple[Size, ...], strides: Pa
 def _input_grad_build(b: Any, ct: Any, w: Any, *, shape: tuple[Size, ...], strides: Pair, padding: Any, data_format: str = "NHWC", dilations: Pair = (1, 1)) -> Any:
     """Zeros between the outputs, and a convolution by the turned weights."""
     ct = _layout(b, ct, data_format)
-    n, h, wd, c = _nhwc(Aval(tuple(shape), ct.aval.dtype), data_format)
+    n, h, wd, _c = _nhwc(Aval(tuple(shape), ct.aval.dtype), data_format)
     kh, kw = w.aval.shape[:2]
     pads = padding_of(padding, (h, wd), (kh, kw), strides, dilations)
     before, after = [], []
@@ -293,7 +293,7 @@ def _input_grad_build(b: Any, ct: Any, w: Any, *, shape: tuple[Size, ...], strid
 def _input_grad_ref(ct: Any, w: Any, *, shape: Any, strides: Pair, padding: Any, data_format: str = "NHWC", dilations: Pair = (1, 1)) -> Any:
     ct, w = np.asarray(ct), np.asarray(w)
     ct = ct.transpose(0, 2, 3, 1) if data_format == "NCHW" else ct
-    n, h, wd, c = (shape[0], shape[2], shape[3], shape[1]) if data_format == "NCHW" else shape
+    _n, h, wd, _c = (shape[0], shape[2], shape[3], shape[1]) if data_format == "NCHW" else shape
     (t, d), (left, r) = padding_of(padding, (h, wd), w.shape[:2], strides, dilations)
     p = np.tensordot(ct, w, ((3,), (3,)))
     full = _unpatch_ref(p, image=(h + t + d, wd + left + r), strides=strides, dilations=dilations)
@@ -367,7 +367,7 @@ def _taps(b: Any, x: Any, ksize: Pair, strides: Pair, padding: Any, data_format:
     pads = padding_of(padding, (x.aval.shape[h], x.aval.shape[w]), ksize, strides, (1, 1))
     if any(p != 0 for pair in pads for p in pair):
         before, after = [0] * 4, [0] * 4
-        (before[h], after[h]), (before[w], after[w]) = pads                  # type: ignore[assignment]
+        (before[h], after[h]), (before[w], after[w]) = pads
         x = b.pad(x, before=tuple(before), after=tuple(after), between=(0, 0, 0, 0), value=fill)
     shape = x.aval.shape
     out = []

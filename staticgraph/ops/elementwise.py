@@ -42,7 +42,7 @@ mul = elementwise("mul", lambda x, y: np.multiply(x, y), lambda b, z, x, y: [y, 
 div = elementwise("div", lambda x, y: np.divide(x, y),
                   lambda b, z, x, y: [b.div(b.like(y, 1), y), b.neg(b.div(z, y))], lambda e, x, y: e.div(x, y),
                   0.5, 3, traits=_EXACT, doc="x / y for floats, IEEE.",
-                  more=lambda rng: [Sample((np.float64([1, -1, 0]), np.float64([0.0, -0.0, 0.0])), grad=False)])
+                  more=lambda rng: [Sample((np.array([1, -1, 0], "f8"), np.array([0.0, -0.0, 0.0], "f8")), grad=False)])
 neg = elementwise("neg", lambda x: np.negative(x), lambda b, y, x: [-1], lambda e, x: e.neg(x), kinds="fi",
                   traits=(*_EXACT, "linear"), doc="-x; the most negative integer stays itself.")
 abs_ = elementwise("abs", lambda x: np.abs(x), lambda b, y, x: [b.sign(x)], lambda e, x: e.abs(x), 0.2, 3, kinds="fi",
@@ -116,8 +116,8 @@ def _lower_pow(e: Any, x: Any, y: Any) -> Any:
 pow_ = elementwise("pow", quiet(_int_pow), _pow_partials, _lower_pow, 0.3, 2.5, kinds="fi",
                    doc="x ** y. Floats follow C99's pow; integers wrap and a negative exponent is taken as 0. "
                        "The partial by y is 0 at x == 0 and NaN below.",
-                   more=lambda rng: [Sample((np.float64([-2, -2]), np.float64([3, 2])), grad=False),
-                                     Sample((np.int32([-3, 2, 7]), np.int32([3, 31, 0])), grad=False)])
+                   more=lambda rng: [Sample((np.array([-2, -2], "f8"), np.array([3, 2], "f8")), grad=False),
+                                     Sample((np.array([-3, 2, 7], "i4"), np.array([3, 31, 0], "i4")), grad=False)])
 
 
 def _tie_partials(pick: str) -> Any:
@@ -225,11 +225,11 @@ def _guarded(total: str, partials: Any, ref: Any, name: str, doc: str) -> Any:
             raise InvalidArgumentError(None, None, "Integer division by zero")
         return ref(x, y)
     elementwise(total, quiet(ref), partials, _lower_division(total), 0.6, 3, kinds=NUMBERS, doc=f"{name} for a divisor known not to be 0.",
-                traits=_EXACT, infer=None, more=lambda rng: [Sample((np.int32([7, -7, 7, -7, -2**31]), np.int32([2, 2, -2, -2, -1])))],
+                traits=_EXACT, infer=None, more=lambda rng: [Sample((np.array([7, -7, 7, -7, -2**31], "i4"), np.array([2, 2, -2, -2, -1], "i4")))],
                 )
-    return elementwise(name, quiet(checked), partials, None, 0.6, 3, kinds=NUMBERS, decompose=Decompose(build), doc=doc, traits=_EXACT,
-                       more=lambda rng: [Sample((np.int32([7, -7, 7, -7, -2**31]), np.int32([2, 2, -2, -2, -1])), grad=False),
-                                         Sample((np.float64([7, -7, 7.5, -7.5, np.inf, 3]), np.float64([2, 2, -2, -2, 3, np.inf])), grad=False)])
+    return elementwise(name, quiet(checked), partials, _lower_division(total), 0.6, 3, kinds=NUMBERS, decompose=Decompose(build), doc=doc, traits=_EXACT,
+                       more=lambda rng: [Sample((np.array([7, -7, 7, -7, -2**31], "i4"), np.array([2, 2, -2, -2, -1], "i4")), grad=False),
+                                         Sample((np.array([7, -7, 7.5, -7.5, np.inf, 3], "f8"), np.array([2, 2, -2, -2, 3, np.inf], "f8")), grad=False)])
 
 
 def _lower_division(total: str) -> Any:

@@ -198,7 +198,6 @@ def elementwise(name: str, ref: Callable[..., Any], partials: Partials | NotDiff
     adds samples, ``samples`` replaces them; ``rules`` replaces the derived (vjp, jvp).
     """
     inputs = tuple(p for p in _positional(ref))
-    op: OpDef
 
     def vjp(b: Any, ct: Any, y: Any, *xs: Any, **attrs: Any) -> list[Any]:
         assert not isinstance(partials, NotDifferentiable)
@@ -213,9 +212,9 @@ def elementwise(name: str, ref: Callable[..., Any], partials: Partials | NotDiff
     def drawn(rng: np.random.Generator) -> list[Sample]:
         return default_samples(rng, len(inputs), kinds, lo, hi, kinks) + (list(more(rng)) if more else [])
 
-    silent = isinstance(partials, NotDifferentiable)
+    pair: Any = rules or ((partials, partials) if isinstance(partials, NotDifferentiable) else (vjp, jvp))
     op = define(OpDef(
-        name, infer or elementwise_infer(kinds, result), ref, *(rules or ((partials, partials) if silent else (vjp, jvp))),
+        name, infer or elementwise_infer(kinds, result), ref, pair[0], pair[1],
         vmap_aligned(lambda: op), decompose or Scalar(lower), samples or drawn, tuple(errors) or default_errors(len(inputs), kinds),
         frozenset({"elementwise", *traits}), doc))
     return op
@@ -246,7 +245,7 @@ def default_samples(rng: np.random.Generator, arity: int, kinds: str, lo: float,
     out: list[Sample] = []
 
     def draw(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-        if dtype == bool:
+        if dtype is bool:
             return rng.random(shape) < 0.5
         if np.dtype(dtype).kind in "iu":
             low = max(int(lo * 4), np.iinfo(dtype).min)

@@ -153,7 +153,7 @@ def _gather_vjp(b: Any, ct: Any, y: Any, x: Any, i: Any, *, axis: int = 0, negat
 
 
 def _gather_vmap(b: Any, size: Size, ins: Any, dims: Any, *, axis: int = 0, negative: str = "wrap") -> Any:
-    (x, i), (dx, di) = ins, dims
+    (x, i), (dx, _di) = ins, dims
     k = normalize_axis(axis, len(x.aval.shape) - (dx is not None))
     limit = [s for j, s in enumerate(x.aval.shape) if j != dx][k]
     return _take_vmap(b, size, (x, inside(b, i, limit, negative)), dims, axis=k)
@@ -264,7 +264,7 @@ def _row_samples(rng: np.random.Generator) -> list[Sample]:
             Sample((rng.normal(size=(3, 2)), np.array(1), rng.normal(size=(2,)))), Sample((np.ones((3, 2)), np.zeros((0,), np.int64), np.ones((0, 2))), grad=False)]
 
 
-_ROW_ERRORS = (((f64(3, 2), i32(2), f64(2, 3)), {}, "updates must have shape [2,2]"), ((f64(3), f64(2), f64(2)), {}, "indices must be integers"))
+_ROW_ERRORS: Any = (((f64(3, 2), i32(2), f64(2, 3)), {}, "updates must have shape [2,2]"), ((f64(3), f64(2), f64(2)), {}, "indices must be integers"))
 rows_add = define(OpDef("rows_add", _scatter_infer, _ref_rows(True), lambda b, ct, y, x, i, u: [ct, None, b.take(ct, i, axis=0)],
                         _rows_jvp("rows_add"), _rows_vmap("rows_add"), Loops(_emit_rows(True), tasks=_row_tasks, alias=0), _row_samples, _ROW_ERRORS,
                         doc="x with updates added to rows, in order; indices are known to be inside."))

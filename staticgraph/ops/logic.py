@@ -20,7 +20,7 @@ _EXACT = ("exact",)
 def _comparison(name: str, predicate: str, ref: Any, kinds: str, doc: str, traits: Any = ()) -> Any:
     return elementwise(name, ref, _FLAT, lambda e, x, y: e.cmp(predicate, x, y), kinds=kinds, result=bool_,
                        traits=("exact", *traits), doc=doc,
-                       more=lambda rng: [Sample((np.float64([0.0, np.nan, 1]), np.float64([-0.0, np.nan, 1])), grad=False)])
+                       more=lambda rng: [Sample((np.array([0.0, np.nan, 1], "f8"), np.array([-0.0, np.nan, 1], "f8")), grad=False)])
 
 
 equal = _comparison("equal", "eq", lambda x, y: np.equal(x, y), "fiub", "x == y; NaN equals nothing.", ("commutative",))
@@ -74,9 +74,9 @@ def _ref_shift(left: bool) -> Any:
 
 
 def _shift_samples(rng: Any) -> list[Sample]:
-    return [Sample((np.int32([1, -1, 5, -8, 7, -7]), np.int32([31, 32, -1, 1, 40, 40])), grad=False),
-            Sample((np.int64([1, -1, 5]), np.int64([63, 64, 100])), grad=False),
-            Sample((np.uint8([1, 255, 129]), np.uint8([7, 8, 1])), grad=False)]
+    return [Sample((np.array([1, -1, 5, -8, 7, -7], "i4"), np.array([31, 32, -1, 1, 40, 40], "i4")), grad=False),
+            Sample((np.array([1, -1, 5], "i8"), np.array([63, 64, 100], "i8")), grad=False),
+            Sample((np.array([1, 255, 129], "u1"), np.array([7, 8, 1], "u1")), grad=False)]
 
 
 left_shift = _bits("left_shift", lambda x, y: _ref_shift(True)(x, y), lambda e, x, y: e.shl(x, y),

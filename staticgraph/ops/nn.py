@@ -10,7 +10,7 @@ from ..errors import DTypeError, ShapeError
 from ..ir.aval import Aval
 from .composed import composed
 from .elementwise import quiet
-from .helpers import (Sample, broadcast_shapes, check_kind, f64, i32, may_equal, normalize_axis, same_dtype, shape_text)
+from .helpers import Sample, broadcast_shapes, check_kind, f64, i32, may_equal, normalize_axis, same_dtype, shape_text
 from .reduce import restore
 
 # ---- softmax -----------------------------------------------------------------------------------------------------------------
@@ -236,7 +236,13 @@ sigmoid_cross_entropy_with_logits = composed(
     _sig_xent_build, lambda rng: [Sample((rng.random((3, 4)), rng.normal(size=(3, 4)))), Sample((np.ones(3), np.array([-800.0, 0, 800])), grad=False)],
     (((f64(3), f64(4)), {}, "must have the same shape"),), "Logistic loss per element, without overflow.", vjp=_sig_xent_vjp)
 
-l2_loss = composed("l2_loss", lambda x: (check_kind(x, "f"), x.with_shape(()))[1], lambda x: np.asarray(np.sum(np.square(x)) / 2, np.asarray(x).dtype),
+
+def _scalar_of(x: Aval) -> Aval:
+    check_kind(x, "f")
+    return x.with_shape(())
+
+
+l2_loss = composed("l2_loss", _scalar_of, lambda x: np.asarray(np.sum(np.square(x)) / 2, np.asarray(x).dtype),
                    lambda b, x: b.mul(b.sum(b.square(x), axis=None), b.like(x, 0.5)), lambda rng: [Sample((rng.normal(size=(3, 4)),))],
                    doc="sum(x**2) / 2", vjp=lambda b, ct, y, x: [b.mul(x, ct)])
 
@@ -325,7 +331,20 @@ clip = composed("clip", _clip_infer, lambda x, lo, hi: np.minimum(np.maximum(x, 
                              Sample((np.array([-1.0, 1, 0.25, 3, -3]), np.float64(-1), np.float64(1)), grad=False)],
                 (((f64(3), f64(2), f64()), {}, "Incompatible shapes"),), "min(max(x, lo), hi); the gradient goes to x at both bounds.", vjp=_clip_vjp)
 
-add_n = composed("add_n", lambda *xs: (same_dtype(*xs), [_same_shape(xs[0], x) for x in xs], xs[0])[2], lambda *xs: np.asarray(sum(xs[1:], xs[0])),
+
+def _same_shape(p: Aval, q: Aval) -> None:
+    if p.ndim != q.ndim or not all(map(may_equal, p.shape, q.shape)):
+        raise ShapeError(f"Shapes must be equal rank and size: {shape_text(p.shape)} and {shape_text(q.shape)}")
+
+
+def _all_alike(*xs: Aval) -> Aval:
+    same_dtype(*xs)
+    for x in xs:
+        _same_shape(xs[0], x)
+    return xs[0]
+
+
+add_n = composed("add_n", _all_alike, lambda *xs: np.asarray(sum(xs[1:], xs[0])),
                  lambda b, *xs: b.identity(xs[0]) if len(xs) == 1 else _chain(b, xs),
                  lambda rng: [Sample(tuple(rng.normal(size=(3,)) for _ in range(k))) for k in (1, 2, 4)],
                  (((f64(2), f64(3)), {}, "Shapes must be equal"),), "The sum of several values of one shape, left to right.",
@@ -337,8 +356,3 @@ def _chain(b: Any, xs: Any) -> Any:
     for x in xs[1:]:
         total = b.add(total, x)
     return total
-
-
-def _same_shape(p: Aval, q: Aval) -> None:
-    if p.ndim != q.ndim or not all(map(may_equal, p.shape, q.shape)):
-        raise ShapeError(f"Shapes must be equal rank and size: {shape_text(p.shape)} and {shape_text(q.shape)}")

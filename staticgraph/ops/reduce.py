@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, bool_, int32, int64
+from ..dtypes import DType, int32, int64
 from ..errors import DTypeError, ShapeError
 from ..ir.aval import Aval, Size, product
 from ..ir.opdef import Loops, NotDifferentiable, OpDef, Reduce, define
 from .composed import composed
 from .elementwise import quiet
-from .helpers import (NUMBERS, Sample, b1, check_kind, f64, linear_jvp, move_axis, normalize_axes, normalize_axis)
+from .helpers import NUMBERS, Sample, b1, check_kind, f64, linear_jvp, move_axis, normalize_axes, normalize_axis
 
 Axis = Any                                   # None (all), an int or a tuple of ints
 
@@ -80,7 +80,7 @@ def _empty(rng: Any) -> list[Sample]:
             Sample((np.zeros((0, 3), "f4"),), {"axis": (1,), "keepdims": False}, grad=False)]
 
 
-sum_ = define(OpDef(
+sum_: OpDef = define(OpDef(
     "sum", _infer(NUMBERS), lambda x, *, axis, keepdims=False: np.sum(x, axis=axis, keepdims=keepdims, dtype=np.asarray(x).dtype),
     lambda b, ct, y, x, *, axis, keepdims=False: [restore(b, ct, x, axis)], linear_jvp(lambda: sum_), _vmap(lambda: sum_),
     Reduce("add"), lambda rng: _samples(NUMBERS)(rng) + _empty(rng), _ERRORS, frozenset({"linear"}),
@@ -110,10 +110,10 @@ def _prod_jvp(b: Any, ts: Any, y: Any, x: Any, *, axis: Axis, keepdims: bool = F
     return b.sum(b.mulz(ts[0], others), axis=normalize_axes(axis, len(x.aval.shape)), keepdims=keepdims)
 
 
-prod = define(OpDef(
+prod: OpDef = define(OpDef(
     "prod", _infer(NUMBERS), lambda x, *, axis, keepdims=False: np.prod(x, axis=axis, keepdims=keepdims, dtype=np.asarray(x).dtype),
     _prod_vjp, _prod_jvp, _vmap(lambda: prod), Reduce("mul"), lambda rng: _samples(NUMBERS)(rng) + _empty(rng) + [
-        Sample((np.float64([[0, 2, 3], [0, 0, 3], [1, 2, 4]]),), {"axis": (1,), "keepdims": False})], _ERRORS,
+        Sample((np.array([[0, 2, 3], [0, 0, 3], [1, 2, 4]], "f8"),), {"axis": (1,), "keepdims": False})], _ERRORS,
     doc="The product over axes; 1 for none. The gradient is exact where entries are zero."))
 
 
@@ -146,7 +146,7 @@ def _extreme(name: str, combine: str, ref: Any, doc: str) -> OpDef:
             return None
         return b.sum(b.mulz(ts[0], share(b, y, x, axis)), axis=normalize_axes(axis, len(x.aval.shape)), keepdims=keepdims)
 
-    op = define(OpDef(name, infer_nonempty, ref, vjp, jvp, _vmap(lambda: op), Reduce(combine), _samples(NUMBERS),
+    op: OpDef = define(OpDef(name, infer_nonempty, ref, vjp, jvp, _vmap(lambda: op), Reduce(combine), _samples(NUMBERS),
                       (*_ERRORS, ((f64(0, 3),), {"axis": (0,)}, "Reduction axis 0 is empty in shape [0, 3]")),
                       frozenset({"exact"}), doc))
     return op
@@ -161,7 +161,7 @@ _FLAT = NotDifferentiable("piecewise constant")
 
 
 def _logical(name: str, combine: str, ref: Any, doc: str) -> OpDef:
-    op = define(OpDef(name, _infer("b"), ref, _FLAT, _FLAT, _vmap(lambda: op), Reduce(combine),
+    op: OpDef = define(OpDef(name, _infer("b"), ref, _FLAT, _FLAT, _vmap(lambda: op), Reduce(combine),
                       lambda rng: [Sample((s.arrays[0] != 0,), s.attrs, grad=False) for s in _samples("b")(rng)],
                       (((b1(3, 4),), {"axis": (2,)}, "axis 2 of a 2-dimensional"),
                        ((f64(3),), {"axis": (0,)}, "not in list of allowed values")), frozenset({"exact"}), doc))
@@ -192,7 +192,7 @@ def _arg(name: str, ref: Any, largest: bool, doc: str) -> OpDef:
                 Sample((rng.normal(size=(2, 3, 4)).astype("f4"),), {"axis": -1, "dtype": int64}),
                 Sample((rng.integers(0, 3, (40,)).astype("i4"),), {"axis": 0, "dtype": int64})]
 
-    op = define(OpDef(name, infer, lambda x, *, axis, dtype=int64: ref(x, axis).astype(dtype.np), _FLAT, _FLAT, vmap,
+    op: OpDef = define(OpDef(name, infer, lambda x, *, axis, dtype=int64: ref(x, axis).astype(dtype.np), _FLAT, _FLAT, vmap,
                       Loops(lambda k, out, x, *, axis, dtype: k.arg_extreme(out, x, axis, largest),
                             tasks=lambda out, x, **attrs: out.size),
                       samples, (((f64(3),), {"axis": 1}, "axis 1 of a 1-dimensional"),
@@ -228,7 +228,7 @@ def _mean_ref(x: Any, *, axis: Axis, keepdims: bool = False) -> Any:
 
 
 def _mean_samples(rng: np.random.Generator) -> list[Sample]:
-    return _samples("f")(rng) + [Sample((np.int32([1, 2, 2]),), {"axis": (0,), "keepdims": False}, grad=False),
+    return _samples("f")(rng) + [Sample((np.array([1, 2, 2], "i4"),), {"axis": (0,), "keepdims": False}, grad=False),
                                  Sample((np.zeros((0, 2)),), {"axis": (0,), "keepdims": False}, grad=False)]
 
 
@@ -277,6 +277,6 @@ def _lse_infer(x: Aval, *, axis: Axis, keepdims: bool = False) -> Aval:
 
 
 logsumexp = composed("logsumexp", _lse_infer, quiet(_lse_ref), _lse_build,
-                     lambda rng: [*_samples("f")(rng), Sample((np.float64([[-np.inf, -np.inf], [-np.inf, 1], [1e4, 1e4]]),),
+                     lambda rng: [*_samples("f")(rng), Sample((np.array([[-np.inf, -np.inf], [-np.inf, 1], [1e4, 1e4]], "f8"),),
                                                               {"axis": (1,), "keepdims": False}, grad=False)],
                      _ERRORS, "log(sum(exp(x))) without overflow; -inf where all entries are.", vjp=_lse_vjp, jvp=_lse_jvp)

@@ -65,7 +65,7 @@ def _front(name: str) -> Any:
     return lambda b, size, ins, dims: (getattr(b, name)(*[batched(b, x, d, size) for x, d in zip(ins, dims)]), 0)
 
 
-_ERROR = (((f64(),), {}, "at least one axis"),)
+_ERROR: Any = (((f64(),), {}, "at least one axis"),)
 scan_add = define(OpDef("scan_add", _last, _ref_scan(np.cumsum), lambda b, ct, y, x: [_reversed(b, ct, b.scan_add)],
                         lambda b, ts, y, x: None if ts[0] is None else b.scan_add(ts[0]), _front("scan_add"),
                         Loops(_emit_scan(False), tasks=_rows), _scan_samples, _ERROR, frozenset({"linear"}), doc="Running sums along the last axis."))

@@ -12,9 +12,8 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.aval import Aval, Size, product
-from ..ir.opdef import Decompose, Loops, OpDef, View, define
-from .helpers import (Sample, batched, f64, linear_jvp, may_equal, move_axis, normalize_axes, normalize_axis, same_dtype,
-                      shape_text)
+from ..ir.opdef import Loops, OpDef, View, define
+from .helpers import Sample, batched, f64, linear_jvp, may_equal, move_axis, normalize_axes, normalize_axis, same_dtype, shape_text
 
 _MOVES = frozenset({"exact", "linear"})
 
@@ -51,7 +50,7 @@ def resolve_shape(x: Aval, shape: Sequence[Size]) -> tuple[Size, ...]:
     return tuple(total // rest if s == -1 else s for s in shape)
 
 
-reshape = define(OpDef(
+reshape: OpDef = define(OpDef(
     "reshape", _reshape_infer, lambda x, *, shape: np.reshape(x, shape),
     lambda b, ct, y, x, *, shape: [b.reshape(ct, shape=x.aval.shape)], linear_jvp(lambda: reshape),
     lambda b, size, ins, dims, *, shape: (b.reshape(move_axis(b, ins[0], dims[0], 0), shape=(size, *shape)), 0),
@@ -79,7 +78,7 @@ def inverse(perm: Sequence[int]) -> tuple[int, ...]:
     return tuple(out)
 
 
-transpose = define(OpDef(
+transpose: OpDef = define(OpDef(
     "transpose", _transpose_infer, lambda x, *, perm: np.transpose(x, perm),
     lambda b, ct, y, x, *, perm: [b.transpose(ct, perm=inverse(perm))], linear_jvp(lambda: transpose),
     lambda b, size, ins, dims, *, perm: (b.transpose(ins[0], perm=(dims[0], *(p + (p >= dims[0]) for p in perm))), 0),
@@ -107,7 +106,7 @@ def _broadcast_vmap(b: Any, size: Size, ins: Any, dims: Any, *, shape: tuple[Siz
     return b.broadcast_to(x, shape=(size, *shape)), 0
 
 
-broadcast_to = define(OpDef(
+broadcast_to: OpDef = define(OpDef(
     "broadcast_to", _broadcast_infer, lambda x, *, shape: np.array(np.broadcast_to(x, shape)),
     lambda b, ct, y, x, *, shape: [b.sum_to(ct, x.aval.shape)], linear_jvp(lambda: broadcast_to), _broadcast_vmap,
     View(lambda v, out, *, shape: v.broadcast(shape)),
@@ -127,7 +126,8 @@ def slice_count(start: int, stop: int, step: int) -> int:
 def _slice_infer(x: Aval, *, starts: tuple[Size, ...], sizes: tuple[Size, ...], steps: tuple[int, ...]) -> Aval:
     if not len(starts) == len(sizes) == len(steps) == x.ndim:
         raise ShapeError(f"slice of {x} needs {x.ndim} starts, sizes and steps, got {starts}, {sizes}, {steps}")
-    for axis, (d, a, n, s) in enumerate(zip(x.shape, starts, sizes, steps)):
+    bounds: Any = zip(x.shape, starts, sizes, steps)
+    for axis, (d, a, n, s) in enumerate(bounds):
         if s == 0:
             raise ShapeError(f"slice of {x}: the step of axis {axis} is 0")
         if all(isinstance(v, int) for v in (d, a, n)) and n != 0:
@@ -158,7 +158,7 @@ def _slice_vmap(b: Any, size: Size, ins: Any, dims: Any, *, starts: Any, sizes: 
     return b.slice(x, starts=(0, *starts), sizes=(size, *sizes), steps=(1, *steps)), 0
 
 
-slice_ = define(OpDef(
+slice_: OpDef = define(OpDef(
     "slice", _slice_infer, _slice_ref, _slice_vjp, linear_jvp(lambda: slice_), _slice_vmap,
     View(lambda v, out, *, starts, sizes, steps: v.slice(starts, sizes, steps)),
     lambda rng: [Sample((rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
@@ -175,7 +175,7 @@ def _reverse_infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
     return x
 
 
-reverse = define(OpDef(
+reverse: OpDef = define(OpDef(
     "reverse", _reverse_infer, lambda x, *, axis: np.flip(x, axis),
     lambda b, ct, y, x, *, axis: [b.reverse(ct, axis=axis)], linear_jvp(lambda: reverse),
     lambda b, size, ins, dims, *, axis: (b.reverse(move_axis(b, ins[0], dims[0], 0),
@@ -222,7 +222,7 @@ pad = define(OpDef(
     Loops(lambda k, out, x, *, before, after, between, value: k.pad(out, x, before, between, value)),
     lambda rng: [Sample((rng.normal(size=(3, 4)),), {"before": (1, 0), "after": (0, 2), "between": (0, 0), "value": 0.0}),
                  Sample((rng.normal(size=(3,)),), {"before": (1,), "after": (2,), "between": (2,), "value": 1.5}),
-                 Sample((np.int32([1, 2]),), {"before": (1,), "after": (1,), "between": (0,), "value": 7}, grad=False),
+                 Sample((np.array([1, 2], "i4"),), {"before": (1,), "after": (1,), "between": (0,), "value": 7}, grad=False),
                  Sample((np.zeros((0, 2)),), {"before": (2, 0), "after": (0, 0), "between": (0, 0), "value": 3.0}, grad=False)],
     (((f64(3),), {"before": (-1,), "after": (0,), "between": (0,), "value": 0.0}, "negative amounts"),), frozenset({"exact"}),
     doc="``value`` around (before, after) and between the elements of each axis."))
@@ -260,12 +260,12 @@ def _concat_vmap(b: Any, size: Size, ins: Any, dims: Any, *, axis: int) -> Any:
     return b.concat(*[batched(b, x, d, size) for x, d in zip(ins, dims)], axis=normalize_axis(axis, rank) + 1), 0
 
 
-concat = define(OpDef(
+concat: OpDef = define(OpDef(
     "concat", _concat_infer, lambda *xs, axis: np.concatenate(xs, axis), _concat_vjp, linear_jvp(lambda: concat), _concat_vmap,
     Loops(lambda k, out, *xs, axis: k.concat(out, xs, axis)),
     lambda rng: [Sample((rng.normal(size=(2, 3)), rng.normal(size=(2, 4))), {"axis": 1}),
                  Sample((rng.normal(size=(2, 3)), rng.normal(size=(1, 3)), rng.normal(size=(2, 3))), {"axis": -2}),
-                 Sample((np.float64([1, 2]),), {"axis": 0}),
+                 Sample((np.array([1, 2], "f8"),), {"axis": 0}),
                  Sample((np.zeros((2, 0)), np.ones((2, 3))), {"axis": 1}, grad=False)],
     (((f64(2, 3), f64(3, 3)), {"axis": 1}, "Dimensions of inputs should match"),
      ((f64(2), f64(2)), {"axis": 1}, "axis 1 of a 1-dimensional")), _MOVES, doc="Joined along an axis."))
@@ -301,7 +301,7 @@ def _squeeze_infer(x: Aval, *, axis: tuple[int, ...] | None = None) -> Aval:
 
 
 squeeze = _composed(
-    "squeeze", _squeeze_infer, lambda x, *, axis=None: np.reshape(x, _squeeze_infer(_aval(x), axis=axis).shape),
+    "squeeze", _squeeze_infer, lambda x, *, axis=None: np.squeeze(x, axis or None),
     lambda b, x, *, axis=None: b.reshape(x, shape=_squeeze_infer(x.aval, axis=axis).shape),
     lambda rng: [Sample((rng.normal(size=(3, 1, 4, 1)),), {"axis": None}), Sample((rng.normal(size=(1, 3, 1)),), {"axis": (2,)})],
     (((f64(2, 3),), {"axis": (0,)}, "Can not squeeze dim[0], expected a dimension of 1, got 2"),), "Axes of size 1 removed.")

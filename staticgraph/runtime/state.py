@@ -31,7 +31,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
 class Slot:
     """One variable or stream. ``array`` is None until it has a value."""
 
-    __slots__ = ("array", "pins", "writing", "owner")
+    __slots__ = ("array", "owner", "pins", "writing")
 
     def __init__(self, array: np.ndarray[Any, Any] | None = None) -> None:
         self.array = array
@@ -43,7 +43,7 @@ class Slot:
 class Lease:
     """What one run holds: the array to use for each slot."""
 
-    __slots__ = ("arrays", "reads", "writes", "fresh")
+    __slots__ = ("arrays", "fresh", "reads", "writes")
 
     def __init__(self) -> None:
         self.arrays: dict[Any, np.ndarray[Any, Any]] = {}

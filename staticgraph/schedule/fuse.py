@@ -143,7 +143,7 @@ class _Grouper:
             g = group if group is not None else _open(items[0], level + 1)
             saved = (len(g.items), set(g.leaves), g.axes, g.rows)
             for i in items:
-                if i is items[0] and fresh or _fits(i, g):
+                if (i is items[0] and fresh) or _fits(i, g):
                     self._add(i, g)
                     continue
                 for done in g.items[saved[0]:]:

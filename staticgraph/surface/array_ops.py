@@ -291,8 +291,8 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
         if limit is None:
             start, limit = 0, start
         if all(isinstance(v, (int, float, np.number)) for v in (start, limit, delta)):
-            return constant_of(np.arange(start, limit, delta, dtype=None if dtype is None else as_dtype(dtype).np), None if dtype else None, name) if dtype else constant_of(
-                np.arange(start, limit, delta).astype(np.int32 if all(isinstance(v, (int, np.integer)) for v in (start, limit, delta)) else np.float32), None, name)
+            kind = as_dtype(dtype).np if dtype else np.int32 if all(isinstance(v, (int, np.integer)) for v in (start, limit, delta)) else np.float32
+            return constant_of(np.arange(start, limit, delta).astype(kind), None, name)
         first, last = sizes_from(start, "start")[0], sizes_from(limit, "limit")[0]
         step = static_int(delta, "delta")
         count = (last - first + (step - 1)) // step
@@ -381,7 +381,7 @@ def strided_slice(x: Any, index: Any, name: str = "strided_slice") -> Tensor:
             raise DTypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid "
                              f"indices, got {i!r}")
     if len(items) == 1 and isinstance(items[0], Tensor) and items[0].dtype == bool_:
-        return boolean_mask_refused()                                        # type: ignore[no-any-return]
+        return boolean_mask_refused()
     dynamic_ = [i for i in items if isinstance(i, Tensor) and known(i.node) is None]
     if dynamic_:
         return _dynamic_index(t, items, name)

@@ -86,7 +86,7 @@ def _wrap(g: Any, node: Node, name: str) -> Tensor:
 def _result(b: LedgerBuilder, x: Any, dtype: Any = None) -> Node:
     if isinstance(x, Operation):
         with b.at(None):
-            return b.apply(OPS["group"], (), {}, tuple(x._control_nodes_of()))  # type: ignore[no-any-return]
+            return b.apply(OPS["group"], (), {}, tuple(x._control_nodes_of()))
     return b.capture(convert(x, dtype).node)
 
 
@@ -115,7 +115,7 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
                 traces.append((t, nodes))
                 outs.append(out)
             if not nest.same(outs[0], outs[1]):
-                raise ValueError("The two structures don't have the same nested structure: " f"{outs[0]} and {outs[1]}")
+                raise ValueError(f"The two structures don't have the same nested structure: {outs[0]} and {outs[1]}")
             for x, y in zip(traces[0][1], traces[1][1]):
                 if x.dtype != y.dtype:
                     raise DTypeValueError(f"Outputs of true_fn and false_fn must have the same type: {x.dtype.name}, {y.dtype.name}")

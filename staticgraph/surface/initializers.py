@@ -25,7 +25,7 @@ class Initializer:
         return dict(vars(self))
 
 
-class zeros_initializer(Initializer):  # noqa: N801
+class zeros_initializer(Initializer):
     """All zeros."""
 
     def __init__(self, dtype: Any = float32) -> None:
@@ -36,7 +36,7 @@ class zeros_initializer(Initializer):  # noqa: N801
         return zeros(shape, dtype or self.dtype)
 
 
-class ones_initializer(Initializer):  # noqa: N801
+class ones_initializer(Initializer):
     """All ones."""
 
     def __init__(self, dtype: Any = float32) -> None:
@@ -47,7 +47,7 @@ class ones_initializer(Initializer):  # noqa: N801
         return ones(shape, dtype or self.dtype)
 
 
-class constant_initializer(Initializer):  # noqa: N801
+class constant_initializer(Initializer):
     """A value, repeated to fill."""
 
     def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> None:
@@ -59,7 +59,7 @@ class constant_initializer(Initializer):  # noqa: N801
         return constant(np.asarray(self.value).astype(kind.np), kind, shape)
 
 
-class random_uniform_initializer(Initializer):  # noqa: N801
+class random_uniform_initializer(Initializer):
     """Uniform in [minval, maxval) (maxval None: 1)."""
 
     def __init__(self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = float32) -> None:
@@ -69,7 +69,7 @@ class random_uniform_initializer(Initializer):  # noqa: N801
         return random_uniform(shape, self.minval, 1 if self.maxval is None else self.maxval, dtype or self.dtype, seed=self.seed)
 
 
-class random_normal_initializer(Initializer):  # noqa: N801
+class random_normal_initializer(Initializer):
     """Normal."""
 
     def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: int | None = None, dtype: Any = float32) -> None:
@@ -79,7 +79,7 @@ class random_normal_initializer(Initializer):  # noqa: N801
         return random_normal(shape, self.mean, self.stddev, dtype or self.dtype, seed=self.seed)
 
 
-class truncated_normal_initializer(random_normal_initializer):  # noqa: N801
+class truncated_normal_initializer(random_normal_initializer):
     """Normal, redrawn beyond two standard deviations."""
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
@@ -96,7 +96,7 @@ def fans(shape: Sequence[int]) -> tuple[float, float]:
     return shape[-2] * field, shape[-1] * field
 
 
-class variance_scaling_initializer(Initializer):  # noqa: N801
+class variance_scaling_initializer(Initializer):
     """Variance scale / fan; "normal" draws are truncated and corrected for that."""
 
     def __init__(self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal", seed: int | None = None, dtype: Any = float32) -> None:
@@ -120,14 +120,14 @@ class variance_scaling_initializer(Initializer):  # noqa: N801
         return random_uniform(shape, -limit, limit, kind, seed=self.seed)
 
 
-class glorot_uniform_initializer(variance_scaling_initializer):  # noqa: N801
+class glorot_uniform_initializer(variance_scaling_initializer):
     """Uniform with limit sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010)."""
 
     def __init__(self, seed: int | None = None, dtype: Any = float32) -> None:
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
 
-class glorot_normal_initializer(variance_scaling_initializer):  # noqa: N801
+class glorot_normal_initializer(variance_scaling_initializer):
     """Truncated normal with variance 2 / (fan in + fan out)."""
 
     def __init__(self, seed: int | None = None, dtype: Any = float32) -> None:

@@ -274,7 +274,7 @@ class Graph:
             if obj.graph is not self:
                 kind = "Tensor" if isinstance(obj, Tensor) else "Operation"
                 raise ValueError(f"{kind} {obj} is not an element of this graph.")
-            if isinstance(obj, Operation) and not allow_operation or isinstance(obj, Tensor) and not allow_tensor:
+            if (isinstance(obj, Operation) and not allow_operation) or (isinstance(obj, Tensor) and not allow_tensor):
                 raise TypeError(f"{obj!r} is not allowed here")
             return obj
         wanted = " or ".join(k for k, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok)

@@ -85,7 +85,7 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
                 raise ValueError(f"Must specify maxval for integer dtype {kind!r}")
             pair = get_seed(seed)
             lo, hi = convert(minval, kind, "min"), convert(maxval, kind, "max")
-            return emit("RandomUniformInt", name or "random_uniform", (lo, hi), lambda b, p, q: b.random_uniform_int(  # type: ignore[no-any-return]
+            return emit("RandomUniformInt", name or "random_uniform", (lo, hi), lambda b, p, q: b.random_uniform_int(
                 stream(b, seed, product(sizes), pair), p, q, shape=sizes, dtype=kind), {"dtype": kind}, 2)
         low, high = _number(minval), _number(1 if maxval is None else maxval)
         span = (lambda b: b.sub(high(b) if callable(high) else b.const(kind.np.type(high)), low(b) if callable(low) else b.const(kind.np.type(low)))) \

@@ -10,7 +10,7 @@ from .ledger import get_default_graph
 newaxis = None
 
 
-class name_scope:  # noqa: N801
+class name_scope:
     """Within: operations are named under ``name`` (None with ``default_name``: that one). Gives the scope's string."""
 
     def __init__(self, name: Any, default_name: str | None = None, values: Any = None) -> None:

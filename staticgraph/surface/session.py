@@ -176,7 +176,7 @@ class BaseSession:
         arrays = dict(zip([t.node for t in plan.used], values))
         self.last_executable = exe
         try:
-            return exe.run([arrays[i.key] for i in exe.inputs if i.kind == "feed"], self._store)  # type: ignore[no-any-return]
+            return exe.run([arrays[i.key] for i in exe.inputs if i.kind == "feed"], self._store)
         except Error as error:
             self._named(error)
             raise
@@ -235,7 +235,7 @@ class BaseSession:
             parts_, build = fetch._fetch_parts()
             inner = [self._flatten(f, out) for f in parts_]
             return lambda values: build([p(values) for p in inner])
-        if fetch is None or isinstance(fetch, (int, float, np.ndarray, set)) or not isinstance(fetch, (str, Tensor, Operation)) and not hasattr(fetch, "_as_graph_element"):
+        if fetch is None or isinstance(fetch, (int, float, np.ndarray, set)) or (not isinstance(fetch, (str, Tensor, Operation)) and not hasattr(fetch, "_as_graph_element")):
             raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}, must be a string or Tensor. (Can not convert a {type(fetch).__name__} into a Tensor or Operation.)")
         try:
             element = self.graph.as_graph_element(fetch)

@@ -16,7 +16,7 @@ from ..ir.aval import Size
 from ..ir.graph import Node
 from ..ops import elementwise as ew
 from ..ops import logic, shape, state
-from .shapes import Dimension, TensorShape, to_sizes
+from .shapes import TensorShape, to_sizes
 from .tensor import Tensor
 
 
@@ -44,7 +44,7 @@ def _one(v: Any, what: str) -> Size:
         return got[0]
     if isinstance(v, (int, np.integer)) and not isinstance(v, bool):
         return int(v)
-    return to_sizes([v if isinstance(v, Dimension) else v])[0]
+    return to_sizes([v])[0]
 
 
 def _item(v: Any) -> Size:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..dtypes import DType
 from ..errors import OperatorNotAllowedInGraphError
 from ..ir.graph import Node
@@ -211,4 +209,4 @@ def is_symbolic(x: Any) -> bool:
 
 def python_kind(x: Any) -> str:
     """How TF1's messages name a Python value's type."""
-    return type(x).__name__ if not isinstance(x, np.generic) else type(x).__name__
+    return type(x).__name__

@@ -462,7 +462,7 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None, values: 
         base = old
         mode = reuse
     if old.reuse is True or (old.reuse is AUTO_REUSE and not mode):
-        mode = old.reuse if not mode else mode
+        mode = mode if mode else old.reuse
         mode = True if old.reuse is True else mode
     scope = VariableScope(name, mode or False, initializer or base.initializer, regularizer or base.regularizer, dtype or base.dtype,
                           custom_getter=custom_getter or base.custom_getter)
@@ -503,7 +503,7 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
         shared, scope = _shared(g), get_variable_scope()
         getter = custom_getter or scope.custom_getter
         if getter is not None:
-            return getter(lambda n, *a, **k: _get(g, shared, scope, n, *a, **k), _full(scope, name), shape=shape, dtype=dtype, initializer=initializer,  # type: ignore[no-any-return]
+            return getter(lambda n, *a, **k: _get(g, shared, scope, n, *a, **k), _full(scope, name), shape=shape, dtype=dtype, initializer=initializer,
                           regularizer=regularizer, trainable=trainable, collections=collections)
         return _get(g, shared, scope, _full(scope, name), shape, dtype, initializer, regularizer, trainable, collections, validate_shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from time import perf_counter
 from typing import Any
 
@@ -19,7 +20,7 @@ def model(sg: Any, seed: int) -> tuple[Any, ...]:
     y = sg.placeholder(sg.int32, [None], name="labels")
     h: Any = x
     sizes = (64, *HIDDEN, 10)
-    for k, (a, b) in enumerate(zip(sizes, sizes[1:])):
+    for k, (a, b) in enumerate(itertools.pairwise(sizes)):
         with sg.name_scope(f"layer{k + 1}"):
             w = sg.Variable(sg.random_normal([a, b], stddev=(2 / a) ** 0.5, seed=seed + k), name="w")
             c = sg.Variable(sg.zeros([b]), name="b")

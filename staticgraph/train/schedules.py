@@ -26,7 +26,7 @@ def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
     with source.hide_own_frames():
         lr = convert(learning_rate, name="learning_rate")
         p = _steps(global_step, lr.dtype) / cast(convert(decay_steps), lr.dtype)
-        return lr * FUNCTIONS["pow"](convert(decay_rate, lr.dtype), FUNCTIONS["floor"](p) if staircase else p)  # type: ignore[no-any-return]
+        return lr * FUNCTIONS["pow"](convert(decay_rate, lr.dtype), FUNCTIONS["floor"](p) if staircase else p)
 
 
 def natural_exp_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False, name: str | None = None) -> Tensor:
@@ -34,7 +34,7 @@ def natural_exp_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
     with source.hide_own_frames():
         lr = convert(learning_rate)
         p = _steps(global_step, lr.dtype) / cast(convert(decay_steps), lr.dtype)
-        return lr * FUNCTIONS["exp"](-convert(decay_rate, lr.dtype) * (FUNCTIONS["floor"](p) if staircase else p))  # type: ignore[no-any-return]
+        return lr * FUNCTIONS["exp"](-convert(decay_rate, lr.dtype) * (FUNCTIONS["floor"](p) if staircase else p))
 
 
 def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False, name: str | None = None) -> Tensor:
@@ -42,7 +42,7 @@ def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, d
     with source.hide_own_frames():
         lr = convert(learning_rate)
         p = _steps(global_step, lr.dtype) / cast(convert(decay_steps), lr.dtype)
-        return lr / (convert(decay_rate, lr.dtype) * (FUNCTIONS["floor"](p) if staircase else p) + 1.0)  # type: ignore[no-any-return]
+        return lr / (convert(decay_rate, lr.dtype) * (FUNCTIONS["floor"](p) if staircase else p) + 1.0)
 
 
 def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end_learning_rate: float = 0.0001, power: float = 1.0, cycle: bool = False, name: str | None = None) -> Tensor:
@@ -54,7 +54,7 @@ def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end
         if cycle:
             total = total * FUNCTIONS["maximum"](FUNCTIONS["ceil"](step / total), 1.0)
         p = FUNCTIONS["minimum"](step, total) / total
-        return (lr - end_learning_rate) * FUNCTIONS["pow"](1.0 - p, convert(power, lr.dtype)) + end_learning_rate  # type: ignore[no-any-return]
+        return (lr - end_learning_rate) * FUNCTIONS["pow"](1.0 - p, convert(power, lr.dtype)) + end_learning_rate
 
 
 def cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: float = 0.0, name: str | None = None) -> Tensor:
@@ -63,7 +63,7 @@ def cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: 
         lr = convert(learning_rate)
         total = cast(convert(decay_steps), lr.dtype)
         p = FUNCTIONS["minimum"](_steps(global_step, lr.dtype), total) / total
-        return lr * ((1 - alpha) * 0.5 * (1.0 + FUNCTIONS["cos"](p * float(np.pi))) + alpha)  # type: ignore[no-any-return]
+        return lr * ((1 - alpha) * 0.5 * (1.0 + FUNCTIONS["cos"](p * float(np.pi))) + alpha)
 
 
 def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = None) -> Tensor:
@@ -149,7 +149,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     """The Euclidean norm of all tensors together; None entries are left out."""
     with source.hide_own_frames():
         ins = [convert(getattr(t, "values", t)) for t in t_list if t is not None]
-        return emit("GlobalNorm", name or "global_norm/global_norm", ins, lambda b, *ns: b.sqrt(b.add_n([b.sum(b.square(n), axis=None) for n in ns])))  # type: ignore[no-any-return]
+        return emit("GlobalNorm", name or "global_norm/global_norm", ins, lambda b, *ns: b.sqrt(b.add_n([b.sum(b.square(n), axis=None) for n in ns])))
 
 
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> tuple[list[Any], Tensor]:
@@ -171,7 +171,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         def build(b: Any, n: Any, c: Any) -> Any:
             length = b.norm(n, axis=ax, keepdims=True)
             return b.div(b.mul(n, c), b.maximum(length, c))
-        return emit("ClipByNorm", name or "clip_by_norm", (x, clip), build)  # type: ignore[no-any-return]
+        return emit("ClipByNorm", name or "clip_by_norm", (x, clip), build)
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Tensor:
@@ -179,5 +179,5 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Ten
     with source.hide_own_frames():
         x = convert(t)
         clip = convert(clip_norm, x.dtype)
-        return emit("ClipByAverageNorm", name or "clip_by_average_norm", (x, clip), lambda b, n, c: b.div(b.mul(n, c), b.maximum(  # type: ignore[no-any-return]
+        return emit("ClipByAverageNorm", name or "clip_by_average_norm", (x, clip), lambda b, n, c: b.div(b.mul(n, c), b.maximum(
             b.div(b.norm(n, axis=None, keepdims=False), b.like(n, n.aval.size if isinstance(n.aval.size, int) else 1)), c)))

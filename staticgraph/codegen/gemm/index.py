@@ -174,7 +174,7 @@ class Builder:
         return out
 
     def branch(self, c: bool | Val, then: Callable[[], Sequence[Val]],
-               orelse: Callable[[], Sequence[Val]] = lambda: []) -> list[Val]:
+               orelse: Callable[[], Sequence[Val]] = list) -> list[Val]:
         """The values of one of two arms."""
         e = self.e
         if not isinstance(c, Val):

@@ -55,9 +55,7 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     rows, cols = (n, m) if swap else (m, n)
     fixed_rows, fixed_cols = (spec.n, spec.m) if swap else (spec.m, spec.n)
     big = cols * k * dtype.size > L2
-    if y == "pack":
-        y = "packed"
-    elif y == "direct" and big and rows >= 48:
+    if y == "pack" or (y == "direct" and big and rows >= 48):
         y = "packed"
     if y == "turned":
         mr, nv = rows if fixed_rows is not None else few, 1

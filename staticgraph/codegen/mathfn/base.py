@@ -95,10 +95,10 @@ def _scalef(e: Emitter, x: Val, n: Val, P: Precision) -> Val:
     if width > 512:
         low, high = range(lanes // 2), range(lanes // 2, lanes)
         halves = [_scalef(e, e.shuffle(x, None, h), e.shuffle(n, None, h), P) for h in (low, high)]
-        return e.shuffle(halves[0], halves[1], range(lanes))             # type: ignore[no-any-return]
+        return e.shuffle(halves[0], halves[1], range(lanes))
     name = f"llvm.x86.avx512.mask.scalef.p{'s' if P.dtype.bits == 32 else 'd'}.{width}"
     mask = f"i{max(8, lanes)} -1" + (", i32 4" if width == 512 else "")
-    return e._value(f"call {x.type} @{name}({x.typed}, {n.typed}, {x.typed}, {mask})", x.dtype, lanes)  # type: ignore[no-any-return]
+    return e._value(f"call {x.type} @{name}({x.typed}, {n.typed}, {x.typed}, {mask})", x.dtype, lanes)
 
 
 def fast_two_sum(e: Emitter, a: Val, b: Val) -> tuple[Val, Val]:
@@ -122,17 +122,17 @@ def head(e: Emitter, x: Val) -> Val:
     """``x`` with the lower half of its mantissa cleared, so that products of heads are exact."""
     P = precision(x)
     cut = (P.mantissa + 2) // 2
-    return e.bitcast(e.and_(e.bitcast(x, P.bits), 2 ** P.dtype.bits - 2 ** cut), P.dtype)   # type: ignore[no-any-return]
+    return e.bitcast(e.and_(e.bitcast(x, P.bits), 2 ** P.dtype.bits - 2 ** cut), P.dtype)
 
 
 def odd(e: Emitter, x: Val, name: str, P: Precision) -> Val:
     """x + x**3 p(x*x)."""
     z = e.mul(x, x)
-    return e.fma(e.mul(x, z), poly(e, z, P.poly(name)), x)               # type: ignore[no-any-return]
+    return e.fma(e.mul(x, z), poly(e, z, P.poly(name)), x)
 
 
 def widened(e: Emitter, core: Any, *xs: Val) -> Val:
     """``core(e, *xs, precision)`` in float64: as it is, or for float32 operands with fewer terms and one last rounding."""
     if xs[0].dtype.bits == 64:
-        return core(e, *xs, F64)                                         # type: ignore[no-any-return]
-    return e.cast(core(e, *[e.cast(x, float64) for x in xs], WIDE), float32)   # type: ignore[no-any-return]
+        return core(e, *xs, F64)
+    return e.cast(core(e, *[e.cast(x, float64) for x in xs], WIDE), float32)

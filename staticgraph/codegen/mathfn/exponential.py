@@ -24,7 +24,7 @@ def split(e: Emitter, x: Val, P: Precision) -> tuple[Val, Val]:
 
 def residual(e: Emitter, r: Val, P: Precision) -> Val:
     """e**r - 1 for |r| <= ln(2)/2."""
-    return e.fma(e.mul(r, r), poly(e, r, P.poly("EXP")), r)              # type: ignore[no-any-return]
+    return e.fma(e.mul(r, r), poly(e, r, P.poly("EXP")), r)
 
 
 def unscaled(e: Emitter, x: Val, P: Precision) -> tuple[Val, Val]:
@@ -67,7 +67,7 @@ def expm1(e: Emitter, x: Val) -> Val:
     q, lost = fast_two_sum(e, r, e.mul(e.mul(r, r), poly(e, r, P.poly("EXP"))))
     y = e.add(e.fma(h, q, e.sub(h, 0.5)), e.mul(h, lost))
     tiny = e.cmp("lt", e.abs(x), 2.0 ** (-P.mantissa - 2))
-    return e.select(tiny, x, e.add(y, y))               # type: ignore[no-any-return]
+    return e.select(tiny, x, e.add(y, y))
 
 
 def tanh(e: Emitter, x: Val) -> Val:
@@ -77,7 +77,7 @@ def tanh(e: Emitter, x: Val) -> Val:
     n, r = split(e, e.add(a, a), P)
     power = e.mul(e.add(residual(e, r, P), 1.0), power_of_two(e, n, P))
     far = e.sub(1.0, e.div(e.const(x.dtype, 2.0, x.lanes), e.add(power, 1.0)))
-    return e.copysign(e.select(e.cmp("lt", a, 0.6), odd(e, a, "TANH", P), far), x)   # type: ignore[no-any-return]
+    return e.copysign(e.select(e.cmp("lt", a, 0.6), odd(e, a, "TANH", P), far), x)
 
 
 def half_exp(e: Emitter, a: Val, P: Precision) -> Val:
@@ -93,18 +93,18 @@ def sinh(e: Emitter, x: Val) -> Val:
     h = half_exp(e, a, P)
     near = odd(e, e.minimum(a, 1.0), "SINH", P)
     far = e.sub(h, e.div(e.const(x.dtype, 0.25, x.lanes), h))
-    return e.copysign(e.select(e.cmp("lt", a, 1.0), near, far), x)       # type: ignore[no-any-return]
+    return e.copysign(e.select(e.cmp("lt", a, 1.0), near, far), x)
 
 
 def cosh(e: Emitter, x: Val) -> Val:
     """h + 1 / (4 h) with h = exp(|x|) / 2."""
     P = precision(x)
     h = half_exp(e, e.abs(x), P)
-    return e.add(h, e.div(e.const(x.dtype, 0.25, x.lanes), h))           # type: ignore[no-any-return]
+    return e.add(h, e.div(e.const(x.dtype, 0.25, x.lanes), h))
 
 
 def sigmoid(e: Emitter, x: Val) -> Val:
     """1 / (1 + exp(-x)) as exp(min(x, 0)) / (1 + exp(-|x|)): nothing overflows, and small results keep their digits."""
     t = exp_in(e, e.neg(e.abs(x)), precision(x))
     top = e.select(e.cmp("lt", x, 0.0), t, 1.0)
-    return e.div(top, e.add(t, 1.0))                                     # type: ignore[no-any-return]
+    return e.div(top, e.add(t, 1.0))

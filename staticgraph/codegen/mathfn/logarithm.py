@@ -6,7 +6,6 @@ h = f*f/2 (FreeBSD's arrangement, which keeps the leading term f exact).
 
 from __future__ import annotations
 
-
 from ..values import Val
 from .base import F32, Emitter, Precision, head, poly, precision, widened
 from .coefficients import LOG_F32_PLAIN
@@ -43,9 +42,9 @@ def natural(e: Emitter, k: Val, f: Val, P: Precision) -> Val:
     if P is F32:                                        # the division costs more than a longer polynomial
         z = e.mul(f, f)
         y = e.fma(k, low, e.mul(e.mul(f, z), poly(e, f, LOG_F32_PLAIN)))
-        return e.fma(k, high, e.add(f, e.fma(z, -0.5, y)))               # type: ignore[no-any-return]
+        return e.fma(k, high, e.add(f, e.fma(z, -0.5, y)))
     h, rest = pieces(e, f, P)
-    return e.fma(k, high, e.sub(f, e.sub(h, e.fma(k, low, rest))))       # type: ignore[no-any-return]
+    return e.fma(k, high, e.sub(f, e.sub(h, e.fma(k, low, rest))))
 
 
 def limits(e: Emitter, x: Val, y: Val) -> Val:
@@ -53,7 +52,7 @@ def limits(e: Emitter, x: Val, y: Val) -> Val:
     inf = float("inf")
     y = e.select(e.cmp("lt", x, inf), y, x)                              # inf and NaN stay themselves
     y = e.select(e.cmp("lt", x, 0.0), float("nan"), y)
-    return e.select(e.cmp("eq", x, 0.0), -inf, y)                        # type: ignore[no-any-return]
+    return e.select(e.cmp("eq", x, 0.0), -inf, y)
 
 
 def log_in(e: Emitter, x: Val, P: Precision) -> Val:
@@ -86,7 +85,7 @@ def log1p(e: Emitter, x: Val) -> Val:
     y = e.select(e.cmp("lt", x, inf), y, x)
     y = e.select(e.cmp("lt", x, -1.0), float("nan"), y)
     y = e.select(e.cmp("eq", x, -1.0), -inf, y)
-    return e.select(e.cmp("eq", x, 0.0), x, y)                           # type: ignore[no-any-return]
+    return e.select(e.cmp("eq", x, 0.0), x, y)
 
 
 def _other_base(e: Emitter, x: Val, factor: str, unit: tuple[float, float] | None) -> Val:
@@ -123,12 +122,12 @@ def softplus(e: Emitter, x: Val) -> Val:
     """log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|))."""
     P = precision(x)
     tail = log1p_in(e, exp_in(e, e.neg(e.abs(x)), P), P)
-    return e.add(e.maximum(x, 0.0), tail)                                # type: ignore[no-any-return]
+    return e.add(e.maximum(x, 0.0), tail)
 
 
 def log_sigmoid(e: Emitter, x: Val) -> Val:
     """log(sigmoid(x)) = -softplus(-x)."""
-    return e.neg(softplus(e, e.neg(x)))                                  # type: ignore[no-any-return]
+    return e.neg(softplus(e, e.neg(x)))
 
 
 def _asinh(e: Emitter, x: Val, P: Precision) -> Val:
@@ -138,7 +137,7 @@ def _asinh(e: Emitter, x: Val, P: Precision) -> Val:
     b = e.select(big, e.const(a.dtype, 1.0, a.lanes), a)
     square = e.mul(b, b)
     near = e.add(b, e.div(square, e.add(e.sqrt(e.add(square, 1.0)), 1.0)))
-    return e.copysign(_log1p_or_log_double(e, big, near, a, P), x)       # type: ignore[no-any-return]
+    return e.copysign(_log1p_or_log_double(e, big, near, a, P), x)
 
 
 def _log1p_or_log_double(e: Emitter, big: Val, near: Val, a: Val, P: Precision) -> Val:
@@ -150,13 +149,13 @@ def _log1p_or_log_double(e: Emitter, big: Val, near: Val, a: Val, P: Precision) 
     k, m = split(e, u, P, subnormal=False)
     down = e.bitcast(e.sub(2 * P.one, e.shl(e.bitcast(e.add(k, P.magic + P.bias), P.bits), P.mantissa)), P.dtype)
     k = e.select(big, e.add(k, 1.0), k)
-    return e.select(infinite, a, natural(e, k, e.fma(lost, down, e.sub(m, 1.0)), P))   # type: ignore[no-any-return]
+    return e.select(infinite, a, natural(e, k, e.fma(lost, down, e.sub(m, 1.0)), P))
 
 
 def asinh(e: Emitter, x: Val) -> Val:
     """The inverse hyperbolic sine."""
     y = widened(e, _asinh, x)
-    return e.select(e.cmp("lt", e.abs(x), 2.0 ** -30), x, y)             # type: ignore[no-any-return]
+    return e.select(e.cmp("lt", e.abs(x), 2.0 ** -30), x, y)
 
 
 def _acosh(e: Emitter, x: Val, P: Precision) -> Val:
@@ -170,13 +169,13 @@ def _acosh(e: Emitter, x: Val, P: Precision) -> Val:
 def acosh(e: Emitter, x: Val) -> Val:
     """The inverse hyperbolic cosine; NaN below 1."""
     y = widened(e, _acosh, x)
-    return e.select(e.cmp("lt", x, 1.0), float("nan"), y)                # type: ignore[no-any-return]
+    return e.select(e.cmp("lt", x, 1.0), float("nan"), y)
 
 
 def _atanh(e: Emitter, x: Val, P: Precision) -> Val:
     a = e.abs(x)
     half = log1p_in(e, e.div(e.add(a, a), e.sub(1.0, a)), P)
-    return e.copysign(e.mul(half, 0.5), x)                               # type: ignore[no-any-return]
+    return e.copysign(e.mul(half, 0.5), x)
 
 
 def atanh(e: Emitter, x: Val) -> Val:
@@ -185,6 +184,6 @@ def atanh(e: Emitter, x: Val) -> Val:
     y = widened(e, _atanh, x)
     y = e.select(e.cmp("lt", a, 2.0 ** -30), x, y)
     y = e.select(e.cmp("eq", a, 1.0), e.copysign(float("inf"), x), y)
-    return e.select(e.cmp("gt", a, 1.0), float("nan"), y)                # type: ignore[no-any-return]
+    return e.select(e.cmp("gt", a, 1.0), float("nan"), y)
 
 

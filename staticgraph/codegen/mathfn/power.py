@@ -55,10 +55,10 @@ def _magnitude64(e: Emitter, a: Val, y: Val) -> Val:
 def _magnitude32(e: Emitter, a: Val, y: Val) -> Val:
     """a**y of float32 operands, computed wide."""
     wide = e.mul(log_in(e, e.cast(a, float64), WIDE), e.cast(y, float64))
-    return e.cast(exp_in(e, wide, WIDE), float32)                        # type: ignore[no-any-return]
+    return e.cast(exp_in(e, wide, WIDE), float32)
 
 
-def pow(e: Emitter, x: Val, y: Val) -> Val:  # noqa: A001
+def pow(e: Emitter, x: Val, y: Val) -> Val:
     """x ** y with C99's special cases: 1 for y = 0 or x = 1, NaN for a negative base and a broken exponent."""
     inf, one = float("inf"), e.const(x.dtype, 1.0, x.lanes)
     nan, zero = e.const(x.dtype, float("nan"), x.lanes), e.const(x.dtype, 0.0, x.lanes)
@@ -81,9 +81,9 @@ def pow(e: Emitter, x: Val, y: Val) -> Val:  # noqa: A001
     broken = e.and_(e.and_(negative, e.not_(whole)), usual)
     size = e.select(broken, nan, size)
     size = e.select(e.or_(e.isnan(x), e.isnan(y)), nan, size)
-    return e.select(e.or_(e.cmp("eq", y, 0.0), e.cmp("eq", x, 1.0)), one, size)  # type: ignore[no-any-return]
+    return e.select(e.or_(e.cmp("eq", y, 0.0), e.cmp("eq", x, 1.0)), one, size)
 
 
 def rsqrt(e: Emitter, x: Val) -> Val:
     """1 / sqrt(x)."""
-    return e.div(e.const(x.dtype, 1.0, x.lanes), e.sqrt(x))              # type: ignore[no-any-return]
+    return e.div(e.const(x.dtype, 1.0, x.lanes), e.sqrt(x))

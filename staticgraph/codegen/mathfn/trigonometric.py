@@ -42,7 +42,7 @@ def _far_lanes(e: Emitter, x: Val) -> list[Val]:
 
     def step(i: Val, v: list[Val]) -> list[Val]:
         return [e.insert(have, i, new) for have, new in zip(v, _far(e, e.lane(x, i)))]
-    return e.loop(0, x.lanes, 1, start, step)                            # type: ignore[no-any-return]
+    return e.loop(0, x.lanes, 1, start, step)
 
 
 def _product(e: Emitter, a: Val, b: Val) -> tuple[Val, Val]:
@@ -95,7 +95,7 @@ def _sine(e: Emitter, r: Val, low: Val, P: Precision) -> Val:
     # sin(r + low) = sin r + low cos r, and cos r is near 1 - r*r/2
     z = e.mul(r, r)
     tail = e.fma(e.mul(z, -0.5), low, low)
-    return e.add(r, e.fma(e.mul(r, z), poly(e, z, P.poly("SIN")), tail))  # type: ignore[no-any-return]
+    return e.add(r, e.fma(e.mul(r, z), poly(e, z, P.poly("SIN")), tail))
 
 
 def _cosine(e: Emitter, r: Val, low: Val, P: Precision) -> Val:
@@ -106,7 +106,7 @@ def _cosine(e: Emitter, r: Val, low: Val, P: Precision) -> Val:
     lost = e.sub(e.sub(1.0, w), h)
     if P is F64:
         lost = e.fma(e.neg(r), low, lost)
-    return e.add(w, e.fma(e.mul(z, z), poly(e, z, P.poly("COS")), lost))  # type: ignore[no-any-return]
+    return e.add(w, e.fma(e.mul(z, z), poly(e, z, P.poly("COS")), lost))
 
 
 def _turn(e: Emitter, x: Val, shift: int) -> Val:
@@ -118,7 +118,7 @@ def _turn(e: Emitter, x: Val, shift: int) -> Val:
     y = e.select(e.cmp("ge", q, 2), e.neg(y), y)
     if shift == 0:
         y = e.select(e.cmp("eq", wide, 0.0), wide, y)                    # the sign of zero
-    return y if x.dtype.bits == 64 else e.cast(y, float32)               # type: ignore[no-any-return]
+    return y if x.dtype.bits == 64 else e.cast(y, float32)
 
 
 def sin(e: Emitter, x: Val) -> Val:
@@ -140,7 +140,7 @@ def tan(e: Emitter, x: Val) -> Val:
     turned = e.cmp("ne", e.and_(q, 1), 0)
     y = e.div(e.select(turned, e.neg(c), s), e.select(turned, s, c))
     y = e.select(e.cmp("eq", wide, 0.0), wide, y)
-    return y if x.dtype.bits == 64 else e.cast(y, float32)               # type: ignore[no-any-return]
+    return y if x.dtype.bits == 64 else e.cast(y, float32)
 
 
 # ---- inverse functions --------------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def _asin(e: Emitter, x: Val, P: Precision) -> Val:
     lost = e.sub(e.sub(e.const(float64, _PIO2, x.lanes), high), e.add(s, s))
     far = e.add(high, e.add(lost, e.fma(t, -2.0, _PIO2_LOW)))
     y = e.copysign(e.select(e.cmp("le", a, 0.5), near, far), x)
-    return e.select(e.cmp("le", a, 1.0), y, e.const(float64, float("nan"), x.lanes))  # type: ignore[no-any-return]
+    return e.select(e.cmp("le", a, 1.0), y, e.const(float64, float("nan"), x.lanes))
 
 
 def asin(e: Emitter, x: Val) -> Val:
@@ -188,7 +188,7 @@ def _acos(e: Emitter, x: Val, P: Precision) -> Val:
     gone = e.sub(e.sub(e.const(float64, _PI, x.lanes), top), twice)
     left = e.add(top, e.add(gone, e.fma(t, -2.0, _PI_LOW)))
     y = e.select(e.cmp("le", a, 0.5), near, e.select(e.cmp("gt", x, 0.0), right, left))
-    return e.select(e.cmp("le", a, 1.0), y, e.const(float64, float("nan"), x.lanes))  # type: ignore[no-any-return]
+    return e.select(e.cmp("le", a, 1.0), y, e.const(float64, float("nan"), x.lanes))
 
 
 def acos(e: Emitter, x: Val) -> Val:
@@ -207,7 +207,7 @@ def _angle(e: Emitter, num: Val, den: Val, P: Precision) -> Val:
     base = e.select(steep, e.const(float64, _PIO2, num.lanes), e.select(middle, e.const(float64, _PIO2 / 2, num.lanes), zero))
     low = e.select(steep, e.const(float64, _PIO2_LOW, num.lanes), e.select(middle, e.const(float64, _PIO2_LOW / 2, num.lanes), zero))
     z = e.mul(t, t)
-    return e.add(base, e.add(e.fma(e.mul(t, z), poly(e, z, P.poly("ATAN")), low), t))  # type: ignore[no-any-return]
+    return e.add(base, e.add(e.fma(e.mul(t, z), poly(e, z, P.poly("ATAN")), low), t))
 
 
 def _atan(e: Emitter, x: Val, P: Precision) -> Val:
@@ -215,7 +215,7 @@ def _atan(e: Emitter, x: Val, P: Precision) -> Val:
     far = e.cmp("gt", a, 1e17)
     one = e.const(float64, 1.0, x.lanes)
     y = e.select(far, e.const(float64, _PIO2, x.lanes), _angle(e, e.select(far, one, a), one, P))
-    return e.select(e.isnan(x), x, e.copysign(e.select(e.cmp("lt", a, 1e-9), a, y), x))  # type: ignore[no-any-return]
+    return e.select(e.isnan(x), x, e.copysign(e.select(e.cmp("lt", a, 1e-9), a, y), x))
 
 
 def atan(e: Emitter, x: Val) -> Val:
@@ -246,7 +246,7 @@ def _atan2(e: Emitter, y: Val, x: Val, P: Precision) -> Val:
     slim = e.and_(e.not_(back), e.cmp("lt", a, e.mul(b, 1e-9)))
     r = e.select(e.and_(slim, e.not_(e.or_(both_zero, flat))), e.div(a, e.select(both_zero, one, b)), r)
     r = e.copysign(r, y)
-    return e.select(e.or_(e.isnan(x), e.isnan(y)), e.add(x, y), r)       # type: ignore[no-any-return]
+    return e.select(e.or_(e.isnan(x), e.isnan(y)), e.add(x, y), r)
 
 
 def atan2(e: Emitter, y: Val, x: Val) -> Val:
