@@ -95,9 +95,19 @@ def _where_infer(c: Aval, x: Aval, y: Aval) -> Aval:
     return Aval(broadcast_shapes(c.shape, x.shape, y.shape), dtype)
 
 
-def _where_partials(b: Any, z: Any, c: Any, x: Any, y: Any) -> list[Any]:
-    mask = b.cast(c, dtype=x.aval.dtype)
-    return [None, mask, b.cast(b.logical_not(c), dtype=x.aval.dtype)]
+# Both rules select: a product with the mask would make NaN of an infinite cotangent or tangent on the branch not chosen.
+
+
+def _where_vjp(b: Any, ct: Any, z: Any, c: Any, x: Any, y: Any) -> list[Any]:
+    zero = b.like(ct, 0)
+    return [None, b.where(c, ct, zero), b.where(c, zero, ct)]
+
+
+def _where_jvp(b: Any, ts: Any, z: Any, c: Any, x: Any, y: Any) -> Any:
+    _, tx, ty = ts
+    if tx is None and ty is None:
+        return None
+    return b.where(c, b.like(z, 0) if tx is None else tx, b.like(z, 0) if ty is None else ty)
 
 
 def _where_samples(rng: Any) -> list[Sample]:
@@ -110,8 +120,8 @@ def _where_samples(rng: Any) -> list[Sample]:
             Sample((np.arange(17) % 3 == 0, np.arange(17, dtype="f4"), -np.arange(17, dtype="f4")), grad=False)]
 
 
-where = elementwise("where", lambda c, x, y: np.where(c, x, y), _where_partials, lambda e, c, x, y: e.select(c, x, y), kinds=ANY,
-                    infer=_where_infer, traits=_EXACT, samples=_where_samples,
+where = elementwise("where", lambda c, x, y: np.where(c, x, y), _FLAT, lambda e, c, x, y: e.select(c, x, y), kinds=ANY,
+                    infer=_where_infer, traits=_EXACT, samples=_where_samples, rules=(_where_vjp, _where_jvp),
                     errors=(((f64(3), f64(3), f64(3)), {}, "the condition must be bool"),
                             ((b1(3), f64(3), i32(3)), {}, "different dtypes"),
                             ((b1(3), f64(4), f64(4)), {}, "Incompatible shapes")),

@@ -261,18 +261,25 @@ def _norm_build(b: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> 
 
 
 def _norm_vjp(b: Any, ct: Any, y: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> list[Any]:
-    # x / |x|, and 0 at the zero vector
+    return [b.mulz(restore(b, ct, x, axis), _unit(b, y, x, axis))]
+
+
+def _norm_jvp(b: Any, ts: Any, y: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    return None if ts[0] is None else b.sum(b.mulz(ts[0], _unit(b, y, x, axis)), axis=axis, keepdims=keepdims)
+
+
+def _unit(b: Any, y: Any, x: Any, axis: Any) -> Any:
+    # x / |x|, and 0 where the length is 0
     length = restore(b, y, x, axis)
     zero = b.equal(length, b.like(length, 0))
-    unit = b.div(x, b.where(zero, b.full(length.aval, 1), length))
-    return [b.mulz(restore(b, ct, x, axis), unit)]
+    return b.where(zero, b.like(x, 0), b.div(x, b.where(zero, b.like(length, 1), length)))
 
 
 norm = composed("norm", _norm_infer, lambda x, *, axis=None, keepdims=False: np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims)),
                 _norm_build, lambda rng: [Sample((rng.normal(size=(3, 4)),), {"axis": a, "keepdims": k}) for a, k in ((None, False), ((1,), True))] + [
                     Sample((np.zeros(3),), {"axis": None, "keepdims": False}, grad=False)],
-                (((f64(3),), {"axis": (1,)}, "axis 1 of a 1-dimensional"),), "Euclidean norm over axes; the gradient at the zero vector is 0.",
-                vjp=_norm_vjp)
+                (((f64(3),), {"axis": (1,)}, "axis 1 of a 1-dimensional"),), "Euclidean norm over axes, sqrt(sum(x**2)): squares may underflow; the gradient is 0 where the norm is.",
+                vjp=_norm_vjp, jvp=_norm_jvp)
 
 
 def _layer_infer(x: Aval, gamma: Aval, beta: Aval, *, epsilon: float = 1e-5) -> Aval:
