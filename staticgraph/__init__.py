@@ -49,10 +49,10 @@ def __getattr__(name: str) -> Any:
     if place is not None:
         value = getattr(importlib.import_module(f"{__name__}.{place[0]}"), place[1])
     elif not name.startswith("_"):
-        functions = importlib.import_module(f"{__name__}.surface.math_ops").FUNCTIONS
-        if name not in functions:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = functions[name]
+        try:
+            value = importlib.import_module(f"{__name__}.surface.math_ops").function_named(name)
+        except KeyError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

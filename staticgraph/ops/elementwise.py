@@ -6,6 +6,7 @@ Conventions at kinks, ties and NaN stand in ``docs/conventions.md``. Comparisons
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,12 @@ log = elementwise("log", quiet(lambda x: np.log(x)), lambda b, y, x: [b.reciproc
                   doc="Natural logarithm: -inf at 0, NaN below.")
 log1p = elementwise("log1p", quiet(lambda x: np.log1p(x)), lambda b, y, x: [b.reciprocal(b.add(x, b.like(x, 1)))],
                     lambda e, x: e.log1p(x), -0.7, 3, doc="log(1 + x), accurate near 0")
+
+exp2 = elementwise("exp2", quiet(lambda x: np.exp2(x)), lambda b, y, x: [b.mul(y, b.like(y, math.log(2)))], lambda e, x: e.exp2(x), doc="2**x")
+log2 = elementwise("log2", quiet(lambda x: np.log2(x)), lambda b, y, x: [b.reciprocal(b.mul(x, b.like(x, math.log(2))))], lambda e, x: e.log2(x),
+                   0.1, 4, doc="Logarithm to base 2, exact for powers of 2: -inf at 0, NaN below.")
+log10 = elementwise("log10", quiet(lambda x: np.log10(x)), lambda b, y, x: [b.reciprocal(b.mul(x, b.like(x, math.log(10))))], lambda e, x: e.log10(x),
+                    0.1, 4, doc="Logarithm to base 10: -inf at 0, NaN below.")
 
 # ---- trigonometric and hyperbolic --------------------------------------------------------------------------------------------
 

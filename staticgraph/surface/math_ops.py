@@ -310,6 +310,21 @@ FUNCTIONS: dict[str, Any] = {
     **{k: make_reduction(k, *v) for k, v in REDUCTIONS.items()}}
 
 
+def function_named(name: str) -> Callable[..., Any]:
+    """The function of a public name: from the tables above, or made from the record of an elementwise op without attributes.
+
+    KeyError: no such function.
+    """
+    if name not in FUNCTIONS:
+        op = OPS[name]
+        inputs, attrs, variadic = op.signature
+        if not op.is_elementwise or attrs or variadic or len(inputs) > 2:
+            raise KeyError(name)
+        make = make_unary if len(inputs) == 1 else make_binary
+        FUNCTIONS[name] = make(name, name, "".join(part.capitalize() for part in name.split("_")))
+    return FUNCTIONS[name]
+
+
 # ---- operators -----------------------------------------------------------------------------------------------------------------------
 
 _OPERATORS = {"add": ("add", "AddV2", "add"), "sub": ("sub", "Sub", "sub"), "mul": ("mul", "Mul", "mul"), "floordiv": ("floordiv", "FloorDiv", "floordiv"),

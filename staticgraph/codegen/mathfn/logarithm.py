@@ -148,6 +148,7 @@ def _log1p_or_log_double(e: Emitter, big: Val, near: Val, a: Val, P: Precision) 
     lost = e.select(big, 0.0, e.add(e.sub(1.0, e.sub(u, back)), e.sub(near, back)))
     k, m = split(e, u, P, subnormal=False)
     down = e.bitcast(e.sub(2 * P.one, e.shl(e.bitcast(e.add(k, P.magic + P.bias), P.bits), P.mantissa)), P.dtype)
+    down = e.select(big, 1.0, down)                 # 2**-k of the largest numbers is no number, and lost is 0 there
     k = e.select(big, e.add(k, 1.0), k)
     return e.select(infinite, a, natural(e, k, e.fma(lost, down, e.sub(m, 1.0)), P))
 
