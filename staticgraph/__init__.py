@@ -6,6 +6,8 @@ Public names are resolved when they are first used, so that ``import staticgraph
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import pkgutil
 from typing import Any
 
 __version__ = "0.1.0"
@@ -39,11 +41,10 @@ _MODULES = {
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 _RENAMED = {"bool": ("dtypes", "bool_"), "slice": ("surface.array_ops", "slice_"), "range": ("surface.array_ops", "range_"),
             "tuple": ("surface.variables", "tuple_"), "strided_slice": ("surface.array_ops", "strided_slice"), "newaxis": ("surface.scopes", "newaxis")}
-_SUBMODULES = ("nn", "train", "dynamic", "errors", "export", "compat", "tools", "data")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
+    if importlib.util.find_spec(f"{__name__}.{name}") is not None:
         return importlib.import_module(f"{__name__}.{name}")
     place = _RENAMED.get(name) or ((_HOME[name], name) if name in _HOME else None)
     if place is not None:
@@ -61,4 +62,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     from .surface.math_ops import FUNCTIONS
-    return sorted({*globals(), *_HOME, *_RENAMED, *_SUBMODULES, *FUNCTIONS})
+    return sorted({*globals(), *_HOME, *_RENAMED, *(m.name for m in pkgutil.iter_modules(__path__)), *FUNCTIONS})

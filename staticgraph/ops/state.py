@@ -74,7 +74,7 @@ identity = define(OpDef(
     "identity", lambda x: x, lambda x: np.array(x), lambda b, ct, y, x: [ct], lambda b, ts, y, x: ts[0],
     lambda b, size, ins, dims: (ins[0], dims[0]), View(lambda v, out: v),
     lambda rng: [Sample((rng.normal(size=(3, 4)),)), Sample((np.array(True),), grad=False)],
-    traits=frozenset({"exact", "linear"}), doc="The value itself. Inside ``control_dependencies`` it waits for them."))
+    traits=frozenset({"exact", "linear", "rows"}), doc="The value itself. Inside ``control_dependencies`` it waits for them."))
 
 stop_gradient = define(OpDef(
     "stop_gradient", lambda x: x, lambda x: np.array(x), NotDifferentiable("stop_gradient"), NotDifferentiable("stop_gradient"),
@@ -87,7 +87,7 @@ stop_gradient = define(OpDef(
 
 read = define(OpDef(
     "read", lambda v: v, lambda v: v, lambda b, ct, y, v: [ct], lambda b, ts, y, v: ts[0],
-    NoRule("variables are not batched"), Control("read"), lambda rng: [], traits=frozenset({"unmerged", "read"}),
+    NoRule("variables are not batched"), Control("read"), lambda rng: [], traits=frozenset({"unmerged", "read", "rows"}),
     doc="A variable's value: the version its control inputs order it after, else the value at the run's entry."))
 
 
