@@ -77,7 +77,8 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     else:
         col_tasks = min(panels, wanted)
         row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
-    unroll = 4 if mr * nv <= 6 else 2 if mr * nv <= 12 else 1
+    tight = mr * nv * 32 // registers(target)          # unrolled, a large tile spills: loads of the next step move up
+    unroll = 4 if tight <= 6 else 2 if tight <= 12 else 1
     return Plan(lanes, swap, y, copy_x, mr, nv, kc, packed_big, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll)
 
 
