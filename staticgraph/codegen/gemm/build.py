@@ -56,7 +56,7 @@ class Sizes:
         self.spec, self.plan, self.folded = spec, plan, folded
         y_stride = spec.sa if plan.swap else spec.sb
         self.shared_y = y_stride == 0 or spec.batch == 1
-        self.partials = plan.kc is not None
+        self.partials = plan.kc is not None and (spec.k is None or plan.kc < spec.k)
 
     def _roles(self, m: Size, n: Size, batch: Size) -> tuple[Size, Size, Size]:
         if self.folded:

@@ -76,23 +76,28 @@ def _copy(f, source: Val, out: Val, column: Index, s) -> None:                  
 def _turn(f, source: Val, out: Val, column: Index, s) -> None:                     # type: ignore[no-untyped-def]
     b, w, dtype = f.b, f.plan.lanes, f.dtype
     whole = b.sub(f.k, b.mod(f.k, w))
-    for v in range(s.size):
-        live: Index = w
-        if s.mask is not None and v == s.size - 1:
-            live = b.sub(f.cols, b.add(column, v * w))
-        first = b.add(column, v * w)
 
-        def block(mask: Val | None, first: Index = first, live: Index = live, v: int = v):      # type: ignore[no-untyped-def]
-            def run(k: Index, _: list[Val]) -> list[Val]:
-                regs = read_block(b, dtype, b.at(source, b.add(b.mul(first, f.ldy), k), dtype), f.ldy, w, live, mask)
-                at = b.at(out, b.add(b.mul(k, s.size * w), v * w), dtype)
-                for q, x in enumerate(transpose(b, regs) if w > 1 else regs):
-                    b.store(b.at(at, q * s.size * w, dtype), x)
-                return []
-            return run
-        b.loop(0, whole, w, [], block(None))
-        if f.k != whole:
-            b.loop(whole, f.k, w, [], block(f.e.mask(b.sub(f.k, whole), w)))
+    def vectors(live: Index):                                                      # type: ignore[no-untyped-def]
+        def one(v: Index, _: list[Val]) -> list[Val]:
+            first = b.add(column, b.mul(v, w))
+            lane = b.at(out, b.mul(v, w), dtype)
+
+            def block(mask: Val | None):                                           # type: ignore[no-untyped-def]
+                def run(k: Index, _: list[Val]) -> list[Val]:
+                    regs = read_block(b, dtype, b.at(source, b.add(b.mul(first, f.ldy), k), dtype), f.ldy, w, live, mask)
+                    at = b.at(lane, b.mul(k, s.size * w), dtype)
+                    for q, x in enumerate(transpose(b, regs) if w > 1 else regs):
+                        b.store(b.at(at, q * s.size * w, dtype), x)
+                    return []
+                return run
+            b.loop(0, whole, w, [], block(None))
+            if f.k != whole:
+                b.loop(whole, f.k, w, [], block(f.e.mask(b.sub(f.k, whole), w)))
+            return []
+        return one
+    b.loop(0, s.size - (s.mask is not None), 1, [], vectors(w))
+    if s.mask is not None:
+        vectors(f.cols % w if not isinstance(f.cols, Val) else b.mod(f.cols, w))(s.size - 1, [])
 
 
 def read_block(b, dtype, p: Val, ld: Index, w: int, live: Index, mask: Val | None) -> list[Val]:      # type: ignore[no-untyped-def]

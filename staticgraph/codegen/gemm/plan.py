@@ -53,27 +53,27 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     few = 8 if registers(target) == 32 and lanes * 2 <= 32 else 4
     swap, y = _roles(spec, m, n, k, lanes, few if lanes > 1 else 0)
     rows, cols = (n, m) if swap else (m, n)
-    fixed_rows, fixed_cols = (spec.n, spec.m) if swap else (spec.m, spec.n)
+    fixed_rows = spec.n if swap else spec.m
     big = cols * k * dtype.size > L2
     if y == "pack" or (y == "direct" and big and rows >= 48):
         y = "packed"
     if y == "turned":
         mr, nv = rows if fixed_rows is not None else few, 1
     else:
-        mr, nv = _tile(rows, -(-cols // lanes), lanes, swap, target, fixed_rows, fixed_cols)
+        mr, nv = _tile(rows, -(-cols // lanes), lanes, swap, target, fixed_rows, 8 if y == "packed" and big else 14)
     row_tiles, panels = -(-rows // mr), -(-(-(-cols // lanes)) // nv)
     packed_big = y == "packed" and big
     per_step = nv * lanes * dtype.size
     kc: int | None = None
     if spec.k is not None and y != "turned":
         if packed_big:
-            kc = _chunk(spec.k, 256 if dtype.size == 4 else 192)
+            kc = _chunk(spec.k, 1024) or -(-spec.k // 4) * 4
         elif row_tiles > 1:
             kc = _chunk(spec.k, max(32, L1 // per_step))
     copy_x = packed_big and kc is not None
     wanted = max(1, min(16, rows * cols * max(k, 1) >> 16))
     if copy_x:
-        col_tasks, row_tasks = 1, min(row_tiles, max(2, 2 * (-(-rows // 256))))
+        col_tasks, row_tasks = 1, min(row_tiles, 2 * -(-rows // 256))
     else:
         col_tasks = min(panels, wanted)
         row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
@@ -101,13 +101,18 @@ def _roles(spec: GemmSpec, m: int, n: int, k: int, lanes: int, few: int) -> tupl
     return False, "direct"
 
 
-def _tile(rows: int, vectors: int, lanes: int, swap: bool, target: Target, fixed_rows: int | None, fixed_cols: int | None) -> tuple[int, int]:
-    """Rows and vectors of the register tile: the cheapest cover of the matrix by tiles that do not spill."""
+def _tile(rows: int, vectors: int, lanes: int, swap: bool, target: Target, fixed_rows: int | None,
+          tallest: int) -> tuple[int, int]:
+    """Rows and vectors of the register tile: the cheapest cover of the matrix by tiles that do not spill.
+
+    Each row is a stream of its own for the processor's prefetcher, so that large operands want few (``tallest``).
+    """
     available = registers(target)
     most = (26 if available == 32 else 12) if target.fma else 8
     best, cost = (1, 1), float("inf")
     for nv in range(1, 9):
-        for mr in range(1, 15 if available == 32 else 9) if not swap else (min(rows, lanes),) if fixed_rows is not None else (lanes,):
+        heights = range(1, tallest + 1) if not swap else (min(rows, lanes) if fixed_rows is not None else lanes,)
+        for mr in heights:
             if mr * nv > most or mr * nv + nv + 1 >= available:
                 continue
             if (fixed_rows is None and not swap and mr != (8 if nv <= 3 else 6 if nv == 4 else 4)) and mr < most // nv:
