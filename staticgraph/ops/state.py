@@ -157,7 +157,7 @@ guard = define(OpDef(
     "guard", _guard_infer, _guard_ref, lambda b, ct, y, v, ok, **kw: [ct, None], lambda b, ts, y, v, ok, **kw: ts[0],
     lambda b, size, ins, dims, **kw: _guard_vmap(b, size, ins, dims, **kw),
     Scalar(lambda e, v, ok, **kw: e.guard(v, ok, **kw)),
-    lambda rng: [Sample((np.array([1, 2], "i4"), np.array([True, True])), {"message": "v[{i}] = {a}", "limit": 3, "fill": 0})],
+    lambda rng: [Sample((np.array([1, 2, 0], "i4"), np.array([True, True, True])), {"message": "v[{i}] = {a}", "limit": 3, "fill": 0})],
     ((((i32(2)), b1(3)), {"message": "", "limit": 0, "fill": 0}, "the condition of a guard"),),
     frozenset({"guard", "linear"}),
     "``value`` where ``ok``; elsewhere the run fails with ``message`` and goes on with ``fill``."))

@@ -17,13 +17,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from native import Case  # noqa: E402
+from native import Case
 
-import staticgraph.dynamic as dy  # noqa: E402
-from staticgraph.config import Config  # noqa: E402
-from staticgraph.dtypes import as_dtype  # noqa: E402
-from staticgraph.errors import InvalidArgumentError  # noqa: E402
-from staticgraph.transforms.jvp import jvp  # noqa: E402
+import staticgraph.dynamic as dy
+from staticgraph.config import Config
+from staticgraph.dtypes import as_dtype
+from staticgraph.errors import InvalidArgumentError
+from staticgraph.transforms.jvp import jvp
 
 
 def array(spec: dict[str, Any]) -> np.ndarray[Any, Any]:
@@ -37,8 +37,7 @@ def array(spec: dict[str, Any]) -> np.ndarray[Any, Any]:
 
 # ---- the verbs of the programs, on any builder -------------------------------------------------------------------------------
 
-_SAME = """abs add ceil clip div equal exp floordiv gather greater greater_equal less log log_softmax maximum minimum mul neg pow reciprocal
-relu softmax sqrt square sub truncdiv truncmod where cumsum norm scatter_add logsumexp""".split()
+_SAME = ["abs", "add", "ceil", "clip", "div", "equal", "exp", "floordiv", "gather", "greater", "greater_equal", "less", "log", "log_softmax", "maximum", "minimum", "mul", "neg", "pow", "reciprocal", "relu", "softmax", "sqrt", "square", "sub", "truncdiv", "truncmod", "where", "cumsum", "norm", "scatter_add", "logsumexp"]
 _RENAMED = {"mod": "floormod", "isnan": "is_nan", "isfinite": "is_finite", "shift_left": "left_shift", "shift_right": "right_shift",
             "reduce_sum": "sum", "reduce_max": "max", "reduce_mean": "mean", "reduce_prod": "prod"}
 
