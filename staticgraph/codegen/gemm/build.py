@@ -361,7 +361,9 @@ class Product(Frame):
         if plan.y == "turned":
             from .turned import multiply_turned
             x = Broadcast(b.at(self.x_item, b.mul(row, self.x_row), self.dtype), self.x_row, self.x_step)
-            lanes = b.min(plan.lanes, b.sub(self.cols, column)) if col.mask is not None else plan.lanes
+            last = b.add(column, (col.size - 1) * plan.lanes)
+            lanes = self.cols % plan.lanes if col.mask is not None and not isinstance(self.cols, Val) else b.min(
+                plan.lanes, b.sub(self.cols, last)) if col.mask is not None else plan.lanes
             tile = multiply_turned(b, self.dtype, x, y, self.k, tile, lanes)
         else:
             tile = multiply(b, self.dtype, self.x_tile(row, mr), y, self.kc, tile, mask, plan.unroll)

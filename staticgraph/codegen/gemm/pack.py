@@ -12,7 +12,7 @@ from ..values import Val
 from .index import Index
 from .plan import Plan
 from .spec import GemmKernel, GemmSpec
-from .tile import transpose
+from .tile import columns, group_of
 
 
 def pack_kernel(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan: Plan, sizes: object) -> GemmKernel:
@@ -75,39 +75,26 @@ def _copy(f, source: Val, out: Val, column: Index, s) -> None:                  
 
 def _turn(f, source: Val, out: Val, column: Index, s) -> None:                     # type: ignore[no-untyped-def]
     b, w, dtype = f.b, f.plan.lanes, f.dtype
-    whole = b.sub(f.k, b.mod(f.k, w))
+    group = group_of(dtype, w)
+    whole = b.sub(f.k, b.mod(f.k, group))
 
     def vectors(live: Index):                                                      # type: ignore[no-untyped-def]
         def one(v: Index, _: list[Val]) -> list[Val]:
-            first = b.add(column, b.mul(v, w))
+            start = b.at(source, b.mul(b.add(column, b.mul(v, w)), f.ldy), dtype)
             lane = b.at(out, b.mul(v, w), dtype)
 
             def block(mask: Val | None):                                           # type: ignore[no-untyped-def]
                 def run(k: Index, _: list[Val]) -> list[Val]:
-                    regs = read_block(b, dtype, b.at(source, b.add(b.mul(first, f.ldy), k), dtype), f.ldy, w, live, mask)
                     at = b.at(lane, b.mul(k, s.size * w), dtype)
-                    for q, x in enumerate(transpose(b, regs) if w > 1 else regs):
+                    for q, x in enumerate(columns(b, dtype, b.at(start, k, dtype), f.ldy, w, live, mask)):
                         b.store(b.at(at, q * s.size * w, dtype), x)
                     return []
                 return run
-            b.loop(0, whole, w, [], block(None))
+            b.loop(0, whole, group, [], block(None))
             if f.k != whole:
-                b.loop(whole, f.k, w, [], block(f.e.mask(b.sub(f.k, whole), w)))
+                b.loop(whole, f.k, group, [], block(f.e.mask(b.sub(f.k, whole), group)))
             return []
         return one
     b.loop(0, s.size - (s.mask is not None), 1, [], vectors(w))
     if s.mask is not None:
         vectors(f.cols % w if not isinstance(f.cols, Val) else b.mod(f.cols, w))(s.size - 1, [])
-
-
-def read_block(b, dtype, p: Val, ld: Index, w: int, live: Index, mask: Val | None) -> list[Val]:      # type: ignore[no-untyped-def]
-    """w vectors of w elements, ``ld`` apart. Rows from ``live`` on are not there: zeros, or where ``live`` is a run-time value the
-    last row again."""
-    out = []
-    for i in range(w):
-        if not isinstance(live, Val) and i >= live:
-            out.append(b.zero(dtype, w))
-            continue
-        row: Index = b.min(i, b.sub(live, 1)) if isinstance(live, Val) else i
-        out.append(b.load(b.at(p, b.mul(row, ld), dtype), dtype, w, mask))
-    return out

@@ -50,7 +50,7 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     if dtype.kind != "f":
         lanes = min(lanes, 8)
     m, n, k = (TYPICAL if s is None else s for s in (spec.m, spec.n, spec.k))
-    few = 8 if registers(target) == 32 and lanes * 2 <= 32 else 4
+    few = 12 if registers(target) == 32 else 6
     swap, y = _roles(spec, m, n, k, lanes, few if lanes > 1 else 0)
     rows, cols = (n, m) if swap else (m, n)
     fixed_rows = spec.n if swap else spec.m
@@ -58,7 +58,10 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     if y == "pack" or (y == "direct" and big and rows >= 48):
         y = "packed"
     if y == "turned":
-        mr, nv = rows if fixed_rows is not None else few, 1
+        most = min(few, lanes) if swap else few
+        mr = -(-rows // -(-rows // most)) if fixed_rows is not None else most
+        # one row is one chain of latencies per vector, so it takes two; more would be too many streams for the cache's sets
+        nv = 2 if mr == 1 and cols > lanes else 1
     else:
         mr, nv = _tile(rows, -(-cols // lanes), lanes, swap, target, fixed_rows, 8 if y == "packed" and big else 14)
     row_tiles, panels = -(-rows // mr), -(-(-(-cols // lanes)) // nv)
@@ -87,7 +90,7 @@ def _roles(spec: GemmSpec, m: int, n: int, k: int, lanes: int, few: int) -> tupl
     if spec.accumulate or lanes == 1:
         return False, "pack" if spec.tb and n > 1 else "direct"
     if not spec.ta and spec.tb:                     # k is contiguous in both: one of them must be turned
-        if spec.m is not None and m <= few:
+        if spec.m is not None and m <= few + few // 3:
             return False, "turned"
         if spec.n is not None and n <= few:
             return True, "turned"
@@ -95,10 +98,15 @@ def _roles(spec: GemmSpec, m: int, n: int, k: int, lanes: int, few: int) -> tupl
     if spec.ta and spec.tb:
         return True, "direct"
     if spec.ta:
-        return (True, "direct") if spec.n is not None and n <= lanes // 2 and m >= 2 * n else (False, "direct")
-    if spec.n is not None and n <= min(few, lanes // 4) and m > 2 * n:
+        return (True, "direct") if spec.n is not None and _waste(n, lanes) > 1.3 * _waste(m, lanes) else (False, "direct")
+    if spec.n is not None and n <= few and _waste(n, lanes) > 1.3 * _waste(m, lanes):
         return True, "turned"
     return False, "direct"
+
+
+def _waste(size: int, lanes: int) -> float:
+    """Lanes computed for one used, when vectors run along a side of this size."""
+    return -(-size // lanes) * lanes / max(size, 1)
 
 
 def _tile(rows: int, vectors: int, lanes: int, swap: bool, target: Target, fixed_rows: int | None,

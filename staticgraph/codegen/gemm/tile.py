@@ -91,24 +91,10 @@ def transpose(b: Builder, rows: Sequence[Val]) -> list[Val]:
     dtype, lanes, count = x[0].dtype, x[0].lanes, len(x)
     if count == 1:
         return [b.e.lane(x[0], i) for i in range(lanes)]
-    group = min(max(1, 16 // dtype.size), lanes)
+    group = group_of(dtype, lanes)
     done = 1
     if count >= group > 1:
-        unit = 1
-        while unit < group:                       # unpack low and high units of each 128 bits
-            out = list(x)
-            for i in range(0, count, group):
-                for j in range(group // 2):
-                    p, q = _pair(j, unit)
-                    one, two = x[i + p], x[i + q]
-                    for half in (0, 1):
-                        picks = []
-                        for g in range(0, lanes, group):
-                            for s in range(0, group // 2, unit):
-                                at = g + half * (group // 2) + s
-                                picks += [at + t for t in range(unit)] + [lanes + at + t for t in range(unit)]
-                        out[i + _place(p, q, half, unit)] = b.e.shuffle(one, two, picks)
-            x, unit = out, unit * 2
+        x = unpack(b, x, group)
         done = group
     if done == group and lanes == 4 * group and count == lanes:
         return _quarters(b, x, group)
@@ -124,6 +110,53 @@ def transpose(b: Builder, rows: Sequence[Val]) -> list[Val]:
     if count == lanes:
         return x
     return [b.e.shuffle(x[c % count], None, [c // count * count + t for t in range(count)]) for c in range(lanes)]
+
+
+def group_of(dtype: DType, lanes: int) -> int:
+    """Elements of 128 bits, inside which a register is cheap to transpose."""
+    return min(max(1, 16 // dtype.size), lanes)
+
+
+def unpack(b: Builder, rows: Sequence[Val], group: int) -> list[Val]:
+    """Transpose each ``group`` by ``group`` block: registers i .. i + group - 1 with the lanes of each 128 bits."""
+    x, lanes, unit = list(rows), rows[0].lanes, 1
+    while unit < group:                           # unpack low and high units of each 128 bits
+        out = list(x)
+        for i in range(0, len(x), group):
+            for j in range(group // 2):
+                p, q = _pair(j, unit)
+                for half in (0, 1):
+                    picks = []
+                    for g in range(0, lanes, group):
+                        for s in range(0, group // 2, unit):
+                            at = g + half * (group // 2) + s
+                            picks += [at + t for t in range(unit)] + [lanes + at + t for t in range(unit)]
+                    out[i + _place(p, q, half, unit)] = b.e.shuffle(x[i + p], x[i + q], picks)
+        x, unit = out, unit * 2
+    return x
+
+
+def columns(b: Builder, dtype: DType, p: Val, ld: Index, lanes: int, live: Index, mask: Val | None) -> list[Val]:
+    """A few columns of the matrix whose row ``lane`` starts at ``p[lane * ld]``: as many as 128 bits hold.
+
+    Register r is put together from 128 bits of each of the rows r, r + group, ..., so that unpacking is all that is left to do.
+    Rows from ``live`` on are not there: zeros, or where ``live`` is a run-time value the last row again. ``mask``: the columns there are.
+    """
+    group = group_of(dtype, lanes)
+
+    def piece(row: int) -> Val:
+        if not isinstance(live, Val) and row >= live:
+            return b.e.const(dtype, 0, group)
+        at: Index = b.min(row, b.sub(live, 1)) if isinstance(live, Val) else row
+        return b.load(b.at(p, b.mul(at, ld), dtype), dtype, group, mask)
+    rows = []
+    for r in range(group):
+        parts = [piece(row) for row in range(r, lanes, group)]
+        while len(parts) > 1:
+            width = parts[0].lanes
+            parts = [b.e.shuffle(x, y, range(2 * width)) for x, y in zip(parts[::2], parts[1::2])]
+        rows += parts
+    return unpack(b, rows, group)
 
 
 def _pair(j: int, unit: int) -> tuple[int, int]:

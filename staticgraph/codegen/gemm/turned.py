@@ -1,40 +1,42 @@
-"""The register tile of few rows whose vector operand is stored with k contiguous: it is transposed in registers, block by block."""
+"""The register tile of few rows whose vector operand is stored with k contiguous: it is transposed in registers, a few steps at a time."""
 
 from __future__ import annotations
 
 from ...dtypes import DType
 from ..values import Val
 from .index import Builder, Index
-from .pack import read_block
-from .tile import Broadcast, Vectors, transpose
+from .tile import Broadcast, Vectors, columns, group_of
 
 
 def multiply_turned(b: Builder, dtype: DType, x: Broadcast, y: Vectors, k: Index, tile: list[list[Val]], live: Index) -> list[list[Val]]:
-    """``tile[i][0] += x[i, k] * y[lane, k]`` for k in order, where row ``lane`` of y starts at ``y.pointer[lane * y.step]``.
+    """``tile[i][v] += x[i, k] * y[v * lanes + lane, k]`` for k in order, where row r of y starts at ``y.pointer[r * y.step]``.
 
-    Lanes from ``live`` on have no row; what they hold is not used.
+    The last vector's lanes from ``live`` on have no row; what they hold is not used.
     """
-    w, mr = tile[0][0].lanes, len(tile)
-    acc = [r[0] for r in tile]
+    mr, nv, w = len(tile), len(tile[0]), tile[0][0].lanes
+    group = group_of(dtype, w)
 
     def steps(k0: Index, acc: list[Val], count: Index, mask: Val | None) -> list[Val]:
         acc = list(acc)
-        columns = transpose(b, read_block(b, dtype, b.at(y.pointer, k0, dtype), y.step, w, live, mask))
-        for q in range(w if isinstance(count, Val) else count):
+        at = b.at(y.pointer, k0, dtype)
+        ys = [columns(b, dtype, b.at(at, b.mul(v * w, y.step), dtype), y.step, w, live if v == nv - 1 else w, mask) for v in range(nv)]
+        for q in range(group if isinstance(count, Val) else count):
             inside = b.less(q, count)
-            at: Index = q if not isinstance(count, Val) else b.min(q, b.sub(count, 1))
-            column = b.at(x.pointer, b.mul(b.add(k0, at), x.step), dtype)
+            step: Index = q if not isinstance(count, Val) else b.min(q, b.sub(count, 1))
+            column = b.at(x.pointer, b.mul(b.add(k0, step), x.step), dtype)
             for i in range(mr):
                 xs = b.e.splat(b.load(b.at(column, b.mul(i, x.row), dtype), dtype), w)
-                new = b.fma(xs, columns[q], acc[i])
-                if isinstance(inside, Val):                # adding a product of zeros would turn -0.0 into 0.0
-                    new = b.value(f"select {inside.typed}, {new.typed}, {acc[i].typed}", dtype, w)
-                acc[i] = new
+                for v in range(nv):
+                    old = acc[i * nv + v]
+                    new = b.fma(xs, ys[v][q], old)
+                    if isinstance(inside, Val):            # adding a product of zeros would turn -0.0 into 0.0
+                        new = b.value(f"select {inside.typed}, {new.typed}, {old.typed}", dtype, w)
+                    acc[i * nv + v] = new
         return acc
 
-    whole = b.sub(k, b.mod(k, w))
-    acc = b.loop(0, whole, w, acc, lambda i, vals: steps(i, vals, w, None))
+    whole = b.sub(k, b.mod(k, group))
+    acc = b.loop(0, whole, group, [v for row in tile for v in row], lambda i, vals: steps(i, vals, group, None))
     if k != whole:
         rest = b.sub(k, whole)
-        acc = b.loop(whole, k, w, acc, lambda i, vals: steps(i, vals, rest, b.e.mask(rest, w)))
-    return [[a] for a in acc]
+        acc = b.loop(whole, k, group, acc, lambda i, vals: steps(i, vals, rest, b.e.mask(rest, group)))
+    return [acc[i * nv:(i + 1) * nv] for i in range(mr)]
