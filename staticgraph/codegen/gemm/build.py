@@ -366,7 +366,7 @@ class Product(Frame):
                 plan.lanes, b.sub(self.cols, last)) if col.mask is not None else plan.lanes
             tile = multiply_turned(b, self.dtype, x, y, self.k, tile, lanes)
         else:
-            tile = multiply(b, self.dtype, self.x_tile(row, mr), y, self.kc, tile, mask, plan.unroll)
+            tile = multiply(b, self.dtype, self.x_tile(row, mr), y, self.kc, tile, mask, plan.unroll, plan.ahead)
         self.end_tile(tile, row, column, col)
 
     def x_tile(self, row: Index, mr: int) -> Broadcast:
@@ -472,12 +472,22 @@ class Product(Frame):
         def go_on() -> list[Val]:
             p, ld = self._partial(row, column)
             return self._read_tile(p, ld, mr, col, col.mask if self.in_c else None)
-        flat = b.branch(self.first, begin, go_on)
+        flat = begin() if self.plan.free else b.branch(self.first, begin, go_on)
         return [flat[i * col.size:(i + 1) * col.size] for i in range(mr)]
 
     def end_tile(self, tile: list[list[Val]], row: Index, column: Index, col: Segment) -> None:
         """Store partial sums, or hand the finished tile over."""
         b, w = self.b, self.plan.lanes
+
+        if self.plan.free and self.first is not True:
+            flat = [x for regs in tile for x in regs]
+
+            def add_up() -> list[Val]:
+                p, ld = self._partial(row, column)
+                before = self._read_tile(p, ld, len(tile), col, col.mask if self.in_c else None)
+                return [self.e.add(x, y) for x, y in zip(before, flat)]
+            flat = b.branch(self.first, lambda: flat, add_up)
+            tile = [flat[i * col.size:(i + 1) * col.size] for i in range(len(tile))]
 
         def keep() -> list[Val]:
             p, ld = self._partial(row, column)

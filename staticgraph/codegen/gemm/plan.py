@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from ..target import Target
 from .spec import GemmSpec
 
-L1 = 24 << 10            # bytes of y that a block of k may keep in the first-level cache
-L2 = 320 << 10           # y larger than this is packed where there are rows enough to pay for it
+L2 = 320 << 10           # bytes of y that stay in the second-level cache; more is packed where there are rows enough to pay for it
+PANEL = 128 << 10        # bytes of an unpacked panel of y that several row tiles read
+STREAM = 2 << 20         # bytes of y that certainly come from further away: asked for ahead of time
+COMPILING = 0.001        # relative price of a register of a tile's code
 TYPICAL = 64             # what a run-time size is taken for
 
 
@@ -36,6 +38,8 @@ class Plan:
     row_block: int
     col_block: int
     unroll: int
+    ahead: int = 0                # steps of k by which y is prefetched
+    free: bool = False            # only for measuring: chunks of k start from 0 and are added up, so that bits depend on ``kc``
 
 
 def registers(target: Target) -> int:
@@ -61,7 +65,8 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
         most = min(few, lanes) if swap else few
         mr = -(-rows // -(-rows // most)) if fixed_rows is not None else most
         # one row is one chain of latencies per vector, so it takes two; more would be too many streams for the cache's sets
-        nv = 2 if mr == 1 and cols > lanes else 1
+        near = (spec.lda if swap else spec.ldb) or 1
+        nv = 2 if mr == 1 and cols > lanes and near * dtype.size % 1024 else 1
     else:
         mr, nv = _tile(rows, -(-cols // lanes), lanes, swap, target, fixed_rows, 8 if y == "packed" and big else 14)
     row_tiles, panels = -(-rows // mr), -(-(-(-cols // lanes)) // nv)
@@ -72,7 +77,7 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
         if packed_big:
             kc = _chunk(spec.k, 1024) or -(-spec.k // 4) * 4
         elif row_tiles > 1:
-            kc = _chunk(spec.k, max(32, L1 // per_step))
+            kc = _chunk(spec.k, max(128, PANEL // per_step))
     copy_x = packed_big and kc is not None
     wanted = max(1, min(16, rows * cols * max(k, 1) >> 16))
     if copy_x:
@@ -82,7 +87,8 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
         row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
     tight = mr * nv * 32 // registers(target)          # unrolled, a large tile spills: loads of the next step move up
     unroll = 4 if tight <= 6 else 2 if tight <= 12 else 1
-    return Plan(lanes, swap, y, copy_x, mr, nv, kc, packed_big, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll)
+    return Plan(lanes, swap, y, copy_x, mr, nv, kc, packed_big, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
+                8 if y == "direct" and 4 < rows and cols * k * dtype.size > STREAM else 0)
 
 
 def _roles(spec: GemmSpec, m: int, n: int, k: int, lanes: int, few: int) -> tuple[bool, str]:
@@ -118,8 +124,8 @@ def _tile(rows: int, vectors: int, lanes: int, swap: bool, target: Target, fixed
     available = registers(target)
     most = (26 if available == 32 else 12) if target.fma else 8
     best, cost = (1, 1), float("inf")
-    for nv in range(1, 9):
-        heights = range(1, tallest + 1) if not swap else (min(rows, lanes) if fixed_rows is not None else lanes,)
+    for nv in range(1, 9 if rows < 5 else 5):
+        heights = range(1, min(tallest, rows if fixed_rows is not None else tallest) + 1) if not swap else (min(rows, lanes) if fixed_rows is not None else lanes,)
         for mr in heights:
             if mr * nv > most or mr * nv + nv + 1 >= available:
                 continue
@@ -127,10 +133,12 @@ def _tile(rows: int, vectors: int, lanes: int, swap: bool, target: Target, fixed
                 continue
             tiles, panels = -(-rows // mr), -(-vectors // nv)
             # a tile's step: its products, or its loads, or the latency of its chains; then the price of a tile
-            total = 0.0
+            total, code = 0.0, 0
             for count, r in _shares(rows, tiles):
                 for number, v in _shares(vectors, panels):
                     total += count * number * (max(r * v, 0.75 * (r + v), 6) + 1)
+                    code += r * v
+            total *= 1 + COMPILING * code
             if total < cost - 1e-9 or (total < cost + 1e-9 and mr * nv > best[0] * best[1]):
                 best, cost = (mr, nv), total
     return best

@@ -34,8 +34,20 @@ def multiply_turned(b: Builder, dtype: DType, x: Broadcast, y: Vectors, k: Index
                     acc[i * nv + v] = new
         return acc
 
+    acc = [v for row in tile for v in row]
+    done: Index = 0
+    if not isinstance(y.step, Val) and y.step * dtype.size % 1024 == 0:
+        # rows at such a distance share few cache sets: take whole cache lines at once
+        line = 64 // dtype.size
+
+        def lines(k0: Index, vals: list[Val]) -> list[Val]:
+            for at in range(0, line, group):
+                vals = steps(b.add(k0, at), vals, group, None)
+            return vals
+        done = b.sub(k, b.mod(k, line))
+        acc = b.loop(0, done, line, acc, lines)
     whole = b.sub(k, b.mod(k, group))
-    acc = b.loop(0, whole, group, [v for row in tile for v in row], lambda i, vals: steps(i, vals, group, None))
+    acc = b.loop(done, whole, group, acc, lambda i, vals: steps(i, vals, group, None))
     if k != whole:
         rest = b.sub(k, whole)
         acc = b.loop(whole, k, group, acc, lambda i, vals: steps(i, vals, rest, b.e.mask(rest, group)))
