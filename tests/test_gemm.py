@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,11 +76,18 @@ def test_every_element_is_one_chain_over_ascending_k(seed: int) -> None:
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
 @pytest.mark.parametrize("ta,tb", [(False, False), (True, False), (False, True), (True, True)])
 def test_packed_and_blocked_products_are_the_same_chain(dtype: dtypes.DType, ta: bool, tb: bool) -> None:
+    """Whatever the plan: blocks of k, tiles, tasks, prefetch."""
     spec = GemmSpec(dtype, 70, 410, 1030, ta, tb)
+    rng = np.random.default_rng(0)
+    a, b, c = operands(spec, rng, 70, 410, 1030)
+    want = expected(spec, a, b, c, 70, 410, 1030, HOST.fma)
     plan = gemm(HOST, spec).plan
-    assert plan.kc is not None and (plan.y == "packed" or (ta and tb))
-    check(spec, HOST)
-    check(spec, HOST, splits=2)
+    assert plan.y == "packed" or (ta and tb)
+    others = [{}, {"kc": 516}, {"kc": 128, "mr": plan.mr if plan.swap else 5, "nv": 1}, {"row_tasks": 3, "ahead": 4}]
+    for change in others:
+        c[:] = np.nan
+        Runner(gemm(HOST, spec, plan=replace(plan, **change))).prepare(a, b, c)(2)
+        assert np.array_equal(bits(c), bits(want)), change
 
 
 @pytest.mark.parametrize("ta,tb", [(False, False), (True, False), (False, True), (True, True)])
@@ -183,3 +191,13 @@ def test_register_tiles_do_not_spill(target: Any) -> None:
                         assert found
                         for loop in found:
                             assert not re.findall(r"mm\d+.*\(%rsp\)|\(%rsp\).*mm\d+", loop), (m, n, k, ta, tb)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("m,n", [(1, 20), (15, 1), (1, 1), (40, 10), (16, 100)])
+def test_thin_matrices_in_all_layouts(m: int, n: int, accumulate: bool) -> None:
+    for k in (1, 4, 37):
+        for layout in range(4):
+            for sizes in ({}, {"m": m, "n": n}):
+                spec = GemmSpec(dtypes.float32, None if sizes else m, None if sizes else n, k, layout % 2 == 1, layout > 1, accumulate=accumulate)
+                check(spec, HOST, **sizes)

@@ -9,16 +9,15 @@ from __future__ import annotations
 from ..emitter import Emitter
 from ..target import Target
 from ..values import Val
+from .frame import Frame, Segment, Sizes
 from .index import Index
 from .plan import Plan
 from .spec import GemmKernel, GemmSpec
 from .tile import columns, group_of
 
 
-def pack_kernel(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan: Plan, sizes: object) -> GemmKernel:
+def pack_kernel(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan: Plan, sizes: Sizes) -> GemmKernel:
     """The kernel that packs y; its tasks are the panels."""
-    from .build import Frame, Segment, Sizes
-    assert isinstance(sizes, Sizes)
     e = Emitter(target)
     f = Frame(e, operands, spec, plan, sizes)
     b, w, dtype = f.b, plan.lanes, spec.dtype
@@ -63,9 +62,8 @@ def _copy(f, source: Val, out: Val, column: Index, s) -> None:                  
             p, q = vals
             for u in range(count):
                 row = b.at(p, b.mul(u, f.ldy), dtype)
-                for v in range(s.size):
-                    x = b.load(b.at(row, v * w, dtype), dtype, w, s.mask if v == s.size - 1 else None)
-                    b.store(b.at(q, (u * s.size + v) * w, dtype), x)
+                for at, lanes, mask in s.vectors(w):
+                    b.store(b.at(q, u * s.size * w + at, dtype), b.load(b.at(row, at, dtype), dtype, lanes, mask))
             return [b.at(p, b.mul(count, f.ldy), dtype), b.at(q, count * s.size * w, dtype)]
         return line
     whole = b.sub(f.k, b.mod(f.k, unroll))
@@ -95,6 +93,7 @@ def _turn(f, source: Val, out: Val, column: Index, s) -> None:                  
                 b.loop(whole, f.k, group, [], block(f.e.mask(b.sub(f.k, whole), group)))
             return []
         return one
-    b.loop(0, s.size - (s.mask is not None), 1, [], vectors(w))
-    if s.mask is not None:
+    partial = s.mask is not None or s.narrow is not None
+    b.loop(0, s.size - partial, 1, [], vectors(w))
+    if partial:
         vectors(f.cols % w if not isinstance(f.cols, Val) else b.mod(f.cols, w))(s.size - 1, [])

@@ -88,13 +88,13 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     tight = mr * nv * 32 // registers(target)          # unrolled, a large tile spills: loads of the next step move up
     unroll = 4 if tight <= 6 else 2 if tight <= 12 else 1
     return Plan(lanes, swap, y, copy_x, mr, nv, kc, packed_big, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
-                8 if y == "direct" and 4 < rows and cols * k * dtype.size > STREAM else 0)
+                8 if y == "direct" and rows > 4 and cols * k * dtype.size > STREAM else 0)
 
 
 def _roles(spec: GemmSpec, m: int, n: int, k: int, lanes: int, few: int) -> tuple[bool, str]:
     """Whether to compute C^T, and how y is read."""
     if spec.accumulate or lanes == 1:
-        return False, "pack" if spec.tb and n > 1 else "direct"
+        return False, "pack" if spec.tb else "direct"
     if not spec.ta and spec.tb:                     # k is contiguous in both: one of them must be turned
         if spec.m is not None and m <= few + few // 3:
             return False, "turned"

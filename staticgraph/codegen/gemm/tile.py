@@ -31,7 +31,8 @@ class Vectors:
 
 def multiply(b: Builder, dtype: DType, x: Broadcast, y: Vectors, kc: Index, tile: list[list[Val]], last: Val | None,
              unroll: int, ahead: int = 0) -> list[list[Val]]:
-    """``tile[i][v] += x[i, k] * y[k, v]`` for k in order, one fused multiply-add each; ``last`` masks the last vector.
+    """``tile[i][v] += x[i, k] * y[k, v]`` for k in order, one fused multiply-add each; ``last`` masks the last vector,
+    which may be narrower than the others.
 
     ``ahead`` > 0 prefetches y that many steps ahead.
     """
@@ -43,7 +44,7 @@ def multiply(b: Builder, dtype: DType, x: Broadcast, y: Vectors, kc: Index, tile
         acc = list(acc)
         for u in range(count):
             row = b.at(yp, b.mul(u, y.step), dtype)
-            ys = [b.load(b.at(row, v * lanes, dtype), dtype, lanes, last if v == nv - 1 else None) for v in range(nv)]
+            ys = [b.load(b.at(row, v * lanes, dtype), dtype, z.lanes, last if v == nv - 1 else None) for v, z in enumerate(tile[0])]
             if ahead:
                 far = b.at(row, b.mul(ahead, y.step), dtype)
                 for v in range(0, nv * lanes * dtype.size, 64):
@@ -54,9 +55,10 @@ def multiply(b: Builder, dtype: DType, x: Broadcast, y: Vectors, kc: Index, tile
                     where = b.at(b.at(bases[i // GROUP], b.mul(i % GROUP, x.row), dtype), b.mul(u, x.step), dtype)
                 else:
                     where = b.at(column, b.mul(i, x.row), dtype)
-                xs = b.e.splat(b.load(where, dtype), lanes)
+                one = b.load(where, dtype)
+                xs = {z.lanes: b.e.splat(one, z.lanes) for z in tile[0]}
                 for v in range(nv):
-                    acc[i * nv + v] = b.fma(xs, ys[v], acc[i * nv + v])
+                    acc[i * nv + v] = b.fma(xs[ys[v].lanes], ys[v], acc[i * nv + v])
         return acc
 
     def advance(count: int, bases: list[Val], yp: Val) -> list[Val]:
