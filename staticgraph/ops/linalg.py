@@ -21,8 +21,7 @@ def _infer(x: Aval, y: Aval, *, transpose_a: bool = False, transpose_b: bool = F
     m, k = x.shape[-2:] if not transpose_a else x.shape[:-3:-1]
     k2, n = y.shape[-2:] if not transpose_b else y.shape[:-3:-1]
     if not may_equal(k, k2):
-        raise ShapeError(f"Dimensions must be equal, but are {k} and {k2} (inner sizes differ) with input shapes: "
-                         f"{shape_text(x.shape)}, {shape_text(y.shape)}")
+        raise ShapeError(f"Dimensions must be equal, but are {k} and {k2} (inner sizes differ)")
     return Aval((*broadcast_shapes(x.shape[:-2], y.shape[:-2]), m, n), dtype)
 
 

@@ -10,6 +10,7 @@ from .. import source
 from ..dtypes import as_dtype, bool_, float32, int32
 from ..errors import DTypeError, ShapeError
 from ..ir.aval import Aval, Dim, Size, product
+from ..ir.opdef import OPS
 from ..ops.helpers import normalize_axis
 from ..ops.shape import resolve_shape
 from .funnel import constant_of, convert, dynamic, emit, is_dynamic, operands
@@ -61,9 +62,16 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     with source.hide_own_frames():
         x = convert(input, name="input")
         static = TensorShape(shape)
+        graph = x.graph
         if not static.is_compatible_with(x.shape):
             raise ValueError(f"Shapes {static} and {x.shape} are not compatible")
-        t: Tensor = emit("PlaceholderWithDefault", name or "PlaceholderWithDefault", (x,), lambda b, n: b.identity(n))
+        open_sizes = x.node.op is OPS["const"] and static.ndims is not None and not static.is_fully_defined()
+        aval = Aval(to_sizes(static), x.dtype) if open_sizes else None
+        t: Tensor = emit("PlaceholderWithDefault", name or "PlaceholderWithDefault", (x,),
+                         lambda b, n: b.placeholder(aval=aval, uid=graph.next_uid()) if open_sizes else b.identity(n))
+        if open_sizes:
+            graph.placeholders[t.node] = t
+            graph.defaults[t.node] = x.node.attr("value")
         if static.ndims is not None:
             t._shape = static
         return t

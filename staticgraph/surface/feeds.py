@@ -19,6 +19,8 @@ def prepared(t: Tensor, value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, Tensor) or hasattr(value, "_as_tensor"):
         raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, "
                         "numpy ndarrays, or TensorHandles. For reference, the tensor object was " + str(value) + " which was passed to the feed with key " + str(t) + ".")
+    if value is None:
+        raise ValueError(f"Cannot feed value None for Tensor '{t.name}', which has shape '{t.shape}'")
     dtype = t.dtype.np
     if type(value) is int and t.dtype.is_integer:
         info = np.iinfo(dtype)

@@ -85,6 +85,7 @@ def _word(error: GraphError, name: str, type: str, inputs: Sequence[Tensor]) -> 
     text = str(error)
     head, _, rest = text.partition(": ")
     text = rest if rest and head.replace("_", "").isalnum() and head.islower() else text
+    text = text.replace(" (inner sizes differ)", "")
     if isinstance(error, ShapeError) and "input shapes" not in text:
         shapes = ", ".join("[" + ",".join(str(d) for d in t.shape) + "]" for t in inputs)
         text = f"{text} for '{name}' (op: '{type}') with input shapes: {shapes}."

@@ -105,6 +105,7 @@ class Graph:
         self._variable_scope: Any = None
         self.variables: dict[Any, Any] = {}              # by uid
         self.placeholders: dict[Any, Any] = {}           # IR node -> Tensor
+        self.defaults: dict[Any, Any] = {}               # placeholder's IR node -> the constant that stands in where it is not fed
         self.lock = threading.RLock()
 
     # ---- names -------------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,9 @@ class Plan:
             uid for n in self.order for r in n.regions for uid in _variables_in(r)})
         needed = set(self.order)
         self.used = [t for t in feeds if t.node in needed]
-        self.unfed = [n for n in self.order if n.op is OPS["placeholder"] and n not in set(fed)]
+        open_nodes = [n for n in self.order if n.op is OPS["placeholder"] and n not in set(fed)]
+        self.defaults = {n: g.defaults[n].array for n in open_nodes if n in g.defaults}
+        self.unfed = [n for n in open_nodes if n not in g.defaults]
         self.executables: dict[frozenset[Any], Any] = {}
         self.reads_missing: Any = None
 
@@ -173,7 +175,7 @@ class BaseSession:
         if exe.missing:
             v = self.graph.variables[exe.missing[0]]
             source.raise_at(v.site, FailedPreconditionError(None, v.op, f"Attempting to use uninitialized value {v.op.name}"))
-        arrays = dict(zip([t.node for t in plan.used], values))
+        arrays = {**plan.defaults, **dict(zip([t.node for t in plan.used], values))}
         self.last_executable = exe
         try:
             return exe.run([arrays[i.key] for i in exe.inputs if i.kind == "feed"], self._store)
@@ -200,7 +202,7 @@ class BaseSession:
             with self.graph.lock:
                 exe = plan.executables.get(unset)
                 if exe is None:
-                    exe = plan.executables[unset] = compile_graph(plan.nodes, [t.node for t in plan.used], self.config, unset)
+                    exe = plan.executables[unset] = compile_graph(plan.nodes, [*(t.node for t in plan.used), *plan.defaults], self.config, unset)
         return exe
 
     def _missing_feed(self, plan: Plan) -> None:

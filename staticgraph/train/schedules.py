@@ -99,7 +99,8 @@ def get_global_step(graph: Any = None) -> Variable | None:
 
 def get_or_create_global_step(graph: Any = None) -> Variable:
     """The global step variable, made where there is none."""
-    return get_global_step() or create_global_step()
+    step = get_global_step()
+    return create_global_step() if step is None else step
 
 
 class ExponentialMovingAverage:
