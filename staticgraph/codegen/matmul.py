@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.aval import Size, product
+from ..ir.opdef import Windows
 from ..schedule.fuse import Group
 from ..schedule.items import Item, Value
 from ..schedule.views import View, collapse, contiguous
@@ -36,13 +37,15 @@ class EpilogueEmitter(KernelEmitter):
 
     def sink(self, acc: Val, row: Index, col: Index, lanes: int, mask: Val | None, batch: Index = 0) -> None:
         """Called with finished elements (batch, row, col .. col + lanes): compute the epilogue and store."""
+        outer = [self.size(s) for s in self.group.items[0].shape[:-2]]
+        self.finish(acc, [*self.split(batch, outer), row, col], lanes, mask)
+
+    def finish(self, acc: Val, where: list[Index], lanes: int, mask: Val | None) -> None:
+        """The epilogue of the elements that start at ``where``."""
         core = self.group.items[0]
         env: dict[Any, Val] = {core.value: acc}
-        shape = core.shape
-        outer = [self.size(s) for s in shape[:-2]]
-        where = [*self.split(batch, outer), row, col]
         self.mask_now = mask
-        self.element = self.dot(where, [self.size(s) for s in contiguous(shape)])
+        self.element = self.dot(where, [self.size(s) for s in contiguous(core.shape)])
         for item in self.group.items[1:]:
             self.current = item
             args = [env[v.base] if v.base.item.group is self.group else self._operand(v, where, lanes, mask, env) for v in item.operands]
@@ -83,6 +86,9 @@ def _batch_stride(view: View) -> Size:
 def gemm_kernels(group: Group, target: Target) -> list[Kernel]:
     """The kernels of a gemm group, in order."""
     core = group.items[0]
+    if isinstance(core.node.op.lower, Windows):
+        from .windows import correlation_kernels
+        return correlation_kernels(group, target)
     x, y = core.operands
     ta, tb = core.node.attr("transpose_a"), core.node.attr("transpose_b")
     x, ta = _settle(x, ta)

@@ -59,6 +59,14 @@ class Matmul:
 
 
 @dataclass(frozen=True)
+class Windows:
+    """Sums of products over the strided windows of an image; attributes are strides and dilations. ``weights`` False: an image and weights
+    give an image; True: an image and the result's cotangent give the weights' cotangent."""
+
+    weights: bool = False
+
+
+@dataclass(frozen=True)
 class Decompose:
     """Composed of other ops: ``build(b, *ins, **attrs)`` gives the result node. Costs nothing in code generation."""
 
@@ -90,7 +98,7 @@ class Host:
     call: Callable[..., Any]
 
 
-Lowering = Union[Scalar, View, Reduce, Matmul, Decompose, Loops, Control, Host, NoRule]
+Lowering = Union[Scalar, View, Reduce, Matmul, Windows, Decompose, Loops, Control, Host, NoRule]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import InternalError_, UnimplementedError
 from ..ir.aval import Aval, TupleAval, product
 from ..ir.graph import Node, Region
-from ..ir.opdef import Control, Host, Loops, Matmul, NoRule, Reduce, Scalar
+from ..ir.opdef import Control, Host, Loops, Matmul, NoRule, Reduce, Scalar, Windows
 from ..ir.opdef import View as ViewLowering
 from .views import View, collapse
 
@@ -115,6 +115,8 @@ class ItemBuilder:
             return
         elif isinstance(lower, Matmul):
             item = self.add("matmul", node, [self.matrix(v, node) for v in ins])
+        elif isinstance(lower, Windows):
+            item = self.add("matmul", node, [self.dense(v, node) for v in ins])
         elif isinstance(lower, Loops):
             item = self.add("loops", node, [self.dense(v, node) for v in ins])
         elif isinstance(lower, Host):

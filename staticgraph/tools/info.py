@@ -5,12 +5,12 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from ..ir.opdef import OPS, Control, Decompose, Host, Loops, Matmul, NoRule, Reduce, Scalar, View
+from ..ir.opdef import OPS, Control, Decompose, Host, Loops, Matmul, NoRule, Reduce, Scalar, View, Windows
 
 
 def how(op: Any) -> str:
     """How an operation runs: native, composed (of native ones), control, host, or none."""
-    kinds: list[tuple[Any, str]] = [(Scalar, "native elementwise"), (Reduce, "native reduction"), (Matmul, "native matrix product"), (Loops, "native loops"),
+    kinds: list[tuple[Any, str]] = [(Scalar, "native elementwise"), (Reduce, "native reduction"), (Matmul, "native matrix product"), (Windows, "native correlation"), (Loops, "native loops"),
                                     (View, "view, no code"), (Decompose, "composed"), (Control, "control"), (Host, "host"), (NoRule, "none")]
     text = next(name for kind, name in kinds if isinstance(op.lower, kind))
     return text + (", serial" if isinstance(op.lower, Loops) and op.lower.tasks is None else "")

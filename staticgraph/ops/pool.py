@@ -1,0 +1,111 @@
+"""2-D pooling: the window's strided slices folded elementwise. All derivatives follow from the composition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import as_dtype
+from ..errors import ShapeError
+from ..ir.aval import Aval
+from .composed import composed
+from .conv import Pair, check_format, nhwc, padding_of
+from .helpers import Sample, check_kind, f64
+from .windows import out_size, patches_ref
+
+
+def _pool_infer(x: Aval, *, ksize: Pair, strides: Pair, padding: Any, data_format: str = "NHWC") -> Aval:
+    check_format(data_format)
+    check_kind(x, "f")
+    if x.ndim != 4:
+        raise ShapeError(f"images must have rank 4, got {x}")
+    n, h, w, c = nhwc(x, data_format)
+    pads = padding_of(padding, (h, w), ksize, strides, (1, 1))
+    sizes = []
+    for d, (p, q), k, s in zip((h, w), pads, ksize, strides):
+        full = d + p + q
+        if isinstance(full, int) and full < k:
+            raise ShapeError(f"Negative dimension size caused by subtracting {k} from {full}")
+        sizes.append(out_size(full, k, s, 1))
+    return Aval((n, c, *sizes) if data_format == "NCHW" else (n, *sizes, c), x.dtype)
+
+
+def _taps(b: Any, x: Any, ksize: Pair, strides: Pair, padding: Any, data_format: str, fill: float) -> list[Any]:
+    """The window's elements, one strided slice per tap, in row-major order."""
+    h, w = (2, 3) if data_format == "NCHW" else (1, 2)
+    pads = padding_of(padding, (x.aval.shape[h], x.aval.shape[w]), ksize, strides, (1, 1))
+    if any(p != 0 for pair in pads for p in pair):
+        before, after = [0] * 4, [0] * 4
+        (before[h], after[h]), (before[w], after[w]) = pads
+        x = b.pad(x, before=tuple(before), after=tuple(after), between=(0, 0, 0, 0), value=fill)
+    shape = x.aval.shape
+    out = []
+    for i in range(ksize[0]):
+        for j in range(ksize[1]):
+            starts, sizes, steps = [0] * 4, list(shape), [1] * 4
+            starts[h], starts[w] = i, j
+            sizes[h], sizes[w] = out_size(shape[h], ksize[0], strides[0], 1), out_size(shape[w], ksize[1], strides[1], 1)
+            steps[h], steps[w] = strides
+            out.append(b.slice(x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps)))
+    return out
+
+
+def _max_build(b: Any, x: Any, *, ksize: Pair, strides: Pair, padding: Any, data_format: str = "NHWC") -> Any:
+    # at ties the derivative of maximum goes to its first operand: the first of the window's largest
+    taps = _taps(b, x, ksize, strides, padding, data_format, -np.inf)
+    y = taps[0]
+    for t in taps[1:]:
+        y = b.maximum(y, t)
+    return b.identity(y) if len(taps) == 1 else y
+
+
+def _counts(x: Aval, ksize: Pair, strides: Pair, padding: Any, data_format: str) -> Any:
+    """How many real pixels each window has, as a constant that broadcasts over batch and channels."""
+    _, h, w, _ = nhwc(x, data_format)
+    pads = padding_of(padding, (h, w), ksize, strides, (1, 1))
+    lines = []
+    for d, (p, q), k, s in zip((h, w), pads, ksize, strides):
+        if not isinstance(d, int):
+            raise ShapeError("average pooling with padding needs the image's size while building")
+        ones = np.concatenate([np.zeros(p), np.ones(d), np.zeros(q)])
+        lines.append(np.array([ones[a:a + k].sum() for a in range(0, len(ones) - k + 1, s)]))
+    grid = np.outer(*lines)
+    return (grid[None] if data_format == "NCHW" else grid[..., None]).astype(x.dtype.np)
+
+
+def _avg_build(b: Any, x: Any, *, ksize: Pair, strides: Pair, padding: Any, data_format: str = "NHWC") -> Any:
+    total = b.add_n(_taps(b, x, ksize, strides, padding, data_format, 0.0))
+    if padding == "VALID":
+        return b.div(total, b.like(x, ksize[0] * ksize[1]))
+    return b.div(total, b.const(_counts(x.aval, ksize, strides, padding, data_format)))
+
+
+def _pool_ref(largest: bool) -> Any:
+    def ref(x: Any, *, ksize: Pair, strides: Pair, padding: Any, data_format: str = "NHWC") -> Any:
+        x = np.asarray(x)
+        counts = _counts(Aval(x.shape, as_dtype(x.dtype)), ksize, strides, padding, data_format)
+        x = x.transpose(0, 2, 3, 1) if data_format == "NCHW" else x
+        (t, d), (left, r) = padding_of(padding, x.shape[1:3], ksize, strides, (1, 1))
+        x = np.pad(x, ((0, 0), (t, d), (left, r), (0, 0)), constant_values=-np.inf if largest else 0)
+        p = patches_ref(x, ksize=ksize, strides=strides)
+        y = p.max((3, 4)) if largest else p.sum((3, 4))
+        y = np.ascontiguousarray(y.transpose(0, 3, 1, 2)) if data_format == "NCHW" else y
+        return y if largest else y / counts
+    return ref
+
+
+def _pool_samples(rng: np.random.Generator) -> list[Sample]:
+    out = [Sample((rng.permutation(2 * 6 * 5 * 3).reshape(2, 6, 5, 3).astype("f8"),), {"ksize": k, "strides": s, "padding": p, "data_format": "NHWC"})
+           for k, s, p in (((2, 2), (2, 2), "VALID"), ((2, 2), (1, 1), "VALID"), ((3, 3), (2, 2), "SAME"), ((2, 2), (2, 2), "SAME"), ((1, 1), (1, 1), "VALID"))]
+    out.append(Sample((rng.permutation(2 * 3 * 6 * 5).reshape(2, 3, 6, 5).astype("f8"),), {"ksize": (2, 2), "strides": (2, 2), "padding": "VALID", "data_format": "NCHW"}))
+    out.append(Sample((np.ones((1, 4, 4, 20), "f4"),), {"ksize": (2, 2), "strides": (2, 2), "padding": "VALID", "data_format": "NHWC"}, grad=False))
+    return out
+
+
+_POOL_ERRORS = (((f64(1, 2, 2, 1),), {"ksize": (3, 3), "strides": (1, 1), "padding": "VALID"}, "Negative dimension size"),
+                ((f64(2, 2, 1),), {"ksize": (2, 2), "strides": (1, 1), "padding": "VALID"}, "rank 4"))
+max_pool2d = composed("max_pool2d", _pool_infer, _pool_ref(True), _max_build, _pool_samples, _POOL_ERRORS,
+                      "The largest of each window; at ties the first one gets the gradient; overlapping windows add up.")
+avg_pool2d = composed("avg_pool2d", _pool_infer, _pool_ref(False), _avg_build, _pool_samples, _POOL_ERRORS,
+                      "The mean of each window; padding does not count.")
