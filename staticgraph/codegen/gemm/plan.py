@@ -59,7 +59,8 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     rows, cols = (n, m) if swap else (m, n)
     fixed_rows = spec.n if swap else spec.m
     big = cols * k * dtype.size > L2
-    if y == "pack" or (y == "direct" and big and rows >= 48):
+    # where the number of rows is an operand it may be small, so that packing must be worth more
+    if y == "pack" or (y == "direct" and rows >= 48 and cols * k * dtype.size > (L2 if fixed_rows is not None else 3 * L2)):
         y = "packed"
     if y == "turned":
         most = min(few, lanes) if swap else few
@@ -69,6 +70,10 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
         nv = 2 if mr == 1 and cols > lanes and near * dtype.size % 1024 else 1
     else:
         mr, nv = _tile(rows, -(-cols // lanes), lanes, swap, target, fixed_rows, 8 if y == "packed" and big else 14)
+    # few rows of a matrix that comes from far away: whole rows of y, in the order of memory
+    by_rows = y == "direct" and fixed_rows is not None and rows <= 3 and spec.k is not None and cols * k * dtype.size > STREAM // 2
+    if by_rows:
+        nv = min(nv, 4)
     row_tiles, panels = -(-rows // mr), -(-(-(-cols // lanes)) // nv)
     packed_big = y == "packed" and big
     per_step = nv * lanes * dtype.size
@@ -76,6 +81,8 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     if spec.k is not None and y != "turned":
         if packed_big:
             kc = _chunk(spec.k, 1024) or -(-spec.k // 4) * 4
+        elif by_rows:
+            kc = _chunk(spec.k, 16)
         elif row_tiles > 1:
             kc = _chunk(spec.k, max(128, PANEL // per_step))
     copy_x = packed_big and kc is not None
@@ -83,11 +90,11 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     if copy_x:
         col_tasks, row_tasks = 1, min(row_tiles, 2 * -(-rows // 256))
     else:
-        col_tasks = min(panels, wanted)
+        col_tasks = min(panels, 2 if by_rows else wanted)
         row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
     tight = mr * nv * 32 // registers(target)          # unrolled, a large tile spills: loads of the next step move up
     unroll = 4 if tight <= 6 else 2 if tight <= 12 else 1
-    return Plan(lanes, swap, y, copy_x, mr, nv, kc, packed_big, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
+    return Plan(lanes, swap, y, copy_x, mr, nv, kc, packed_big or by_rows, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
                 8 if y == "direct" and rows > 4 and cols * k * dtype.size > STREAM else 0)
 
 
@@ -100,7 +107,7 @@ def _roles(spec: GemmSpec, m: int, n: int, k: int, lanes: int, few: int) -> tupl
             return False, "turned"
         if spec.n is not None and n <= few:
             return True, "turned"
-        return (True, "pack") if m * k + m * n < n * k else (False, "pack")
+        return (True, "pack") if m * k + m * n < 0.7 * n * k else (False, "pack")
     if spec.ta and spec.tb:
         return True, "direct"
     if spec.ta:
