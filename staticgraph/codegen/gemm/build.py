@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..emitter import Emitter
@@ -55,6 +56,10 @@ class Product(Frame):
     def __init__(self, e: Any, operands: tuple[str, ...], spec: GemmSpec, plan: Plan, sizes: Sizes, sink: Sink | None) -> None:
         super().__init__(e, operands, spec, plan, sizes)
         self.sink = sink
+        self.k0: Index = 0                                  # the current chunk of k: start, length, and whether it is
+        self.kc: Index = self.k                             # the first and the last one
+        self.first: bool | Val = True
+        self.final: bool | Val = True
         b = self.b
         self.in_c = sink is None and not plan.swap          # partial sums of k lie in C itself
         at: Index = sizes.packed(self.cols, self.k, self.batch, self.up, b.mul)
@@ -186,17 +191,18 @@ class Product(Frame):
             first = row if first is None else b.min(first, row)
         assert first is not None
         self.first_row = first
+        ld = plan.kc + w
         if self.x_step == 1:
             last = first
             for s, _, hi in parts:
                 last = b.max(last, b.add(s.start, b.mul(b.sub(b.min(hi, s.hi), s.lo), s.size)))
-            self._copy_lines(first, last, plan.kc + w)
+            self._copy_lines(first, last, ld)
             return
         for s, lo, hi in parts:
             def tile(i: Index, _: list[Val], s: Segment = s) -> list[Val]:
                 row = b.add(s.start, b.mul(b.sub(i, s.lo), s.size))
                 src = b.at(self.x_item, b.add(b.mul(row, self.x_row), b.mul(self.k0, self.x_step)), dtype)
-                dst = b.at(self.copy, b.mul(b.sub(row, first), plan.kc + w), dtype)
+                dst = b.at(self.copy, b.mul(b.sub(row, self.first_row), ld), dtype)
 
                 def line(k: Index, vals: list[Val]) -> list[Val]:
                     b.store(vals[1], b.load(vals[0], dtype, s.size))
@@ -308,7 +314,7 @@ class Product(Frame):
         if self.sink is not None:
             self.sink(self.e, x, row, column, x.lanes, mask, batch=self.item)
         elif mask is not None and x.lanes == 1:
-            self.b.branch(mask, lambda: self.b.store(self._c(row, column), x) or [])
+            self.b.when(mask, lambda: self.b.store(self._c(row, column), x))
         else:
             self.b.store(self._c(row, column), x, mask)
 
@@ -329,7 +335,7 @@ class Product(Frame):
             for j, vector in enumerate(turned):
                 at = b.add(b.add(column, v * w), j)
                 if isinstance(live, Val):
-                    b.branch(b.less(j, live), lambda vector=vector, at=at: self.out(vector, at, row, mask) or [])   # type: ignore[misc]
+                    b.when(b.less(j, live), partial(self.out, vector, at, row, mask))
                 elif j < live:
                     self.out(vector, at, row, mask)
 

@@ -138,6 +138,8 @@ class Frame:
         a, bb = (Val(e.arg_ptr(operands.index(s)), POINTER, 1) for s in ("a", "b"))
         self.c = Val(e.arg_ptr(operands.index("c")), POINTER, 1)
         self.ws = Val(e.arg_ptr(operands.index("workspace")), POINTER, 1)
+        self.x_row: Index
+        self.x_step: Index
         if plan.swap:
             self.rows, self.cols = self.n, self.m
             self.x, self.sx, self.y, self.sy = bb, sb, a, sa

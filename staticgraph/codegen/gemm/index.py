@@ -192,3 +192,10 @@ class Builder:
         e._start(done)
         return [self.value(f"phi {a.type} [ {a.text}, %{from_yes} ], [ {b.text}, %{from_no} ]", a.dtype, a.lanes)
                 for a, b in zip(one, two)]
+
+    def when(self, c: bool | Val, then: Callable[[], None]) -> None:
+        """Do something only where ``c`` holds."""
+        def run() -> Sequence[Val]:
+            then()
+            return []
+        self.branch(c, run)

@@ -82,7 +82,7 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
         if packed_big:
             kc = _chunk(spec.k, 1024) or -(-spec.k // 4) * 4
         elif by_rows:
-            kc = _chunk(spec.k, 16)
+            kc = _chunk(spec.k, 8 if ((spec.lda if swap else spec.ldb) or 0) * dtype.size % 2048 == 0 else 16)
         elif row_tiles > 1:
             kc = _chunk(spec.k, max(128, PANEL // per_step))
     copy_x = packed_big and kc is not None
