@@ -44,7 +44,7 @@ _RENAMED = {"bool": ("dtypes", "bool_"), "slice": ("surface.array_ops", "slice_"
 
 
 def __getattr__(name: str) -> Any:
-    if importlib.util.find_spec(f"{__name__}.{name}") is not None:
+    if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
         return importlib.import_module(f"{__name__}.{name}")
     place = _RENAMED.get(name) or ((_HOME[name], name) if name in _HOME else None)
     if place is not None:
@@ -62,4 +62,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     from .surface.math_ops import FUNCTIONS
-    return sorted({*globals(), *_HOME, *_RENAMED, *(m.name for m in pkgutil.iter_modules(__path__)), *FUNCTIONS})
+    return sorted({*globals(), *_HOME, *_RENAMED, *(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")), *FUNCTIONS})

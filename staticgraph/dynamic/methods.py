@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import source
 from ..errors import ShapeError
+from ..ir.opdef import OPS
 from ..ops.helpers import normalize_axes, normalize_axis
 from ..ops.shape import resolve_shape
 from .tensor import Tensor, compute
@@ -24,7 +25,7 @@ _METHODS = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos",
 def call(name: str, *inputs: Any, **attrs: Any) -> Any:
     """Apply the op ``name`` now; tensors, arrays and numbers mix (arrays and numbers adopt the tensors' dtype)."""
     with source.hide_own_frames():
-        return getattr(compute, name)(*inputs, **attrs)
+        return compute.call(OPS[name], *inputs, **attrs)
 
 
 def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -268,8 +268,8 @@ class Tensor:
         self._storage.array = np.array(out._storage.array)
         self._storage.version += 1
         self._storage.changed = (name, source.capture())
-        self._grad_fn, self._index = out._grad_fn, out._index
-        self._requires_grad = out._requires_grad
+        if is_grad_enabled():                # else the tensor stays the leaf, or the result, that it is
+            self._grad_fn, self._index, self._requires_grad = out._grad_fn, out._index, out._requires_grad
         return self
 
     def __iadd__(self, other: Any) -> Tensor:

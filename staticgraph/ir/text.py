@@ -187,7 +187,10 @@ def _parse_block(lines: list[tuple[int, str]], at: int, params: tuple[AnyAval, .
             r = _RETURN.match(line)
             if r is None:
                 break
-            results = [graph.nodes[int(t)] for t in re.findall(r"%(\d+)", r[2].split("#")[0])]
+            names = [int(t) for t in re.findall(r"%(\d+)", r[2].split("#")[0])]
+            if any(k >= len(graph.nodes) for k in names):
+                raise GraphError(f"line {number}: {line.strip()!r} names a node that does not exist")
+            results = [graph.nodes[k] for k in names]
             at += 1
             break
         at += 1

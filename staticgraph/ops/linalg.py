@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir.aval import Aval, Size
 from ..ir.opdef import Matmul, OpDef, define
-from .helpers import NUMBERS, Sample, align_batch, broadcast_shapes, check_kind, f32, f64, may_equal, same_dtype, shape_text
+from .helpers import NUMBERS, Sample, align_batch, broadcast_shapes, check_kind, f32, f64, may_equal, same_dtype
 
 
 def _infer(x: Aval, y: Aval, *, transpose_a: bool = False, transpose_b: bool = False) -> Aval:

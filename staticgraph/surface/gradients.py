@@ -144,10 +144,10 @@ def _attach(value: Tensor, ins: list[Tensor], grad_fn: Callable[..., Any]) -> Te
         grads = grad_fn(seed)
         grads = grads if isinstance(grads, (list, tuple)) else [grads]
         return [None, *(None if g is None else convert(g).node for g in grads)]
-    from ..ir.opdef import OPS, NotDifferentiable
+    from ..ir.opdef import OPS, NoRule
     _CUSTOM.append(vjp)
     name = f"custom_gradient_{len(_CUSTOM)}"
-    op = OpDef(name, lambda v, *xs: v, lambda v, *xs: v, vjp, NotDifferentiable("only a reverse rule was given"),
+    op = OpDef(name, lambda v, *xs: v, lambda v, *xs: v, vjp, NoRule("custom_gradient was given a reverse rule only"),
                lambda b, size, ins_, dims: (ins_[0], dims[0]), View(lambda v, out: v), lambda rng: [])
     OPS[name] = op
     result: Tensor = emit("IdentityN", "custom_gradient", (value, *ins), lambda b, *ns: b.apply(op, ns, {}))

@@ -130,7 +130,7 @@ def test_088_old_keywords():
 def test_090_tensor_shapes():
     s = tf.TensorShape([None, 3])
     assert s.as_list() == [None, 3] and s.ndims == 2 and len(s) == 2 and str(s) == "(?, 3)"
-    assert repr(s) == "TensorShape([Dimension(None), Dimension(3)])" and int(s[1]) == 3 and s[1].value == 3 and "%d" % s[1] == "3"
+    assert repr(s) == "TensorShape([Dimension(None), Dimension(3)])" and int(s[1]) == 3 and s[1].value == 3 and f"{int(s[1]):d}" == "3"
     assert isinstance(s[:1], tf.TensorShape) and str(tf.TensorShape(None)) == "<unknown>" and s.num_elements() is None
     assert tf.TensorShape([2, 3]) == [2, 3] and s.concatenate([4]).as_list() == [None, 3, 4] and s.merge_with([2, 3]).as_list() == [2, 3]
     assert not s.is_fully_defined() and s.is_compatible_with([5, 3])
@@ -189,7 +189,7 @@ def test_095_fields_of_errors(sess):
     with pytest.raises(tf.errors.OpError) as caught:
         sess.run(x)
     assert caught.value.op.name == "x" and caught.value.error_code == 3 and "You must feed" in caught.value.message
-    for name in "Cancelled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists ResourceExhausted FailedPrecondition OutOfRange Internal DataLoss".split():
+    for name in ["Cancelled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists", "ResourceExhausted", "FailedPrecondition", "OutOfRange", "Internal", "DataLoss"]:
         assert issubclass(getattr(tf.errors, name + "Error"), tf.errors.OpError)
 
 

@@ -36,7 +36,7 @@ def test_005_tensors_and_operations(fresh_graph):
     a = tf.constant(1.0, name="a")
     b = tf.add(a, 2.0, name="b")
     assert (b.name, b.op.name, b.value_index, b.device, b.graph) == ("b:0", "b", 0, "", fresh_graph)
-    assert list(b.op.inputs)[0] is a and b.op.outputs == [b] and a.consumers() == [b.op]
+    assert next(iter(b.op.inputs)) is a and b.op.outputs == [b] and a.consumers() == [b.op]
     with pytest.raises(ValueError, match="Operation 'b' has no attr named 'k'"):
         b.op.get_attr("k")
 

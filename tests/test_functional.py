@@ -1,0 +1,98 @@
+"""Transforms of Python functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import staticgraph as sg
+
+v = np.array([0.5, 1.0, 2.0])
+
+
+def test_function_traces_once_per_structure_and_twice_per_rank():
+    calls = []
+
+    @sg.function
+    def f(x):
+        calls.append(1)
+        return {"s": sg.reduce_sum(x), "t": (x * 2, x)}
+    for n in (2, 3, 4, 5):
+        got = f(np.ones((n, 3)))
+        assert got["s"] == 3 * n and got["t"][0].shape == (n, 3)
+    assert len(calls) <= 2
+
+
+def test_grad_and_value_and_grad():
+    def f(x, w):
+        return sg.reduce_sum(sg.tanh(sg.matmul(x, w)))
+    x, w = np.random.default_rng(0).normal(size=(4, 3)), np.random.default_rng(1).normal(size=(3, 2))
+    value, (dx, dw) = sg.value_and_grad(f, (0, 1))(x, w)
+    slope = 1 - np.tanh(x @ w) ** 2
+    assert np.isclose(value, np.tanh(x @ w).sum()) and np.allclose(dw, x.T @ slope) and np.allclose(dx, slope @ w.T)
+    assert np.allclose(sg.grad(f, 1)(x, w), dw)
+
+
+def test_jacobians_and_hessians():
+    def f(x):
+        return sg.sin(x) * x[0]
+    forward, reverse = sg.jacfwd(f)(v), sg.jacrev(f)(v)
+    want = np.diag(np.cos(v) * v[0])
+    want[:, 0] += np.sin(v)
+    assert np.allclose(forward, want) and np.allclose(reverse, want)
+    assert np.allclose(sg.hessian(lambda x: sg.reduce_sum(x * x * x))(v), np.diag(6 * v))
+    assert np.allclose(sg.hvp(lambda x: sg.reduce_sum(x * x * x), (v,), (np.ones(3),)), 6 * v)
+
+
+def test_vjp_and_jvp():
+    y, pull = sg.vjp(lambda x: x * x, v)
+    assert np.allclose(y, v * v) and np.allclose(pull(np.ones(3)), 2 * v)
+    y, tangent = sg.jvp(lambda x: x * x, (v,), (np.ones(3),))
+    assert np.allclose(y, v * v) and np.allclose(tangent, 2 * v)
+
+
+def test_vmap_is_one_program():
+    a = np.arange(12.0).reshape(4, 3)
+    f = sg.vmap(lambda x, w: sg.reduce_sum(x * w), (0, None))
+    assert np.allclose(f(a, v), a @ v)
+    per_example = sg.vmap(sg.grad(lambda w, x: sg.square(sg.reduce_sum(w * x))), (None, 0))
+    assert np.allclose(per_example(v, a), 2 * (a @ v)[:, None] * a)
+    nested = sg.vmap(sg.vmap(lambda x, y: x * y, (None, 0)), (0, None))
+    assert np.allclose(nested(v, v), np.outer(v, v))
+
+
+def test_vmap_of_cond_and_while():
+    def f(x):
+        return sg.cond(x > 1.0, lambda: x * 10.0, lambda: -x)
+    assert np.allclose(sg.vmap(f)(v), np.where(v > 1, v * 10, -v))
+
+    def g(x, n):
+        return sg.while_loop(lambda i, a: i < n, lambda i, a: [i + 1, a * x], [sg.constant(0), sg.constant(1.0, sg.float64)])[1]
+    assert np.allclose(sg.vmap(g)(v, np.array([0, 1, 3], np.int32)), v ** np.array([0, 1, 3]))
+
+
+def test_five_derivatives_stay_small():
+    f = sg.tanh
+    for _ in range(5):
+        f = sg.grad(f)
+    t = np.tanh(0.3)
+    want = 16 - 136 * t**2 + 240 * t**4 - 120 * t**6
+    assert np.isclose(f(np.float64(0.3)), want)
+    assert len(f.graph(np.float64(0.3)).nodes) < 2000
+
+
+def test_check_gradients_finds_a_wrong_rule():
+    assert sg.check_gradients(lambda a, b: sg.exp(a) * sg.sin(b) / a, v, v)
+
+    @sg.custom_gradient
+    def wrong(x):
+        return x * x, lambda dy: dy * 3.0 * x
+    report = sg.check_gradients(lambda x: wrong(x), v)
+    assert not report and "DISAGREE" in str(report)
+    with pytest.raises(sg.errors.NotDifferentiableError, match="reverse rule only"):
+        sg.jvp(lambda x: wrong(x), (v,), (v,))
+
+
+def test_branching_on_a_tensor_teaches():
+    with pytest.raises(TypeError, match="cond"):
+        sg.function(lambda x: x if x > 0 else -x)(1.0)
