@@ -326,15 +326,17 @@ def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = Non
         return emit("OneHot", name or "one_hot", (convert(indices, name="indices"),), lambda b, n: b.one_hot(n, **attrs))
 
 
-def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | None = None, axis: Any = 0, batch_dims: int = 0) -> Any:
-    """Rows (or slices of another axis) at indices; an index out of range fails the run."""
-    k = 0 if axis is None else static_int(axis, "axis")
+def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | None = None, axis: Any = None, batch_dims: int = 0) -> Any:
+    """Rows (or slices of another axis) at indices, batch by batch for ``batch_dims`` leading axes; an index out of range fails the run."""
+    k = batch_dims if axis is None else static_int(axis, "axis")
     if is_dynamic((params, indices)):
-        return dynamic("gather", params, indices, axis=k)
+        return dynamic("gather_batch", params, indices, axis=k, batch_dims=batch_dims) if batch_dims else dynamic("gather", params, indices, axis=k)
     with source.hide_own_frames():
         source_ = getattr(params, "_ref_tensor", None)
         x = source_() if source_ is not None else convert(params, name="params")
         i = convert(indices, name="indices")
+        if batch_dims:
+            return emit("GatherV2", name or "GatherV2", (x, i), lambda b, n, m: b.gather_batch(n, m, axis=k, batch_dims=batch_dims, negative="refuse"))
         return emit("GatherV2", name or "GatherV2", (x, i), lambda b, n, m: b.gather(n, m, axis=k, negative="refuse"))
 
 
