@@ -1,4 +1,5 @@
-"""Activation functions. Derivatives at kinks follow TF1: relu'(0) = 0, elu'(0) = 1, leaky_relu'(0) = alpha."""
+"""Activation functions. Derivatives at kinks follow TF1's kernels: relu'(0) = 0, relu6' = 0 at 0 and 6, elu'(0) = 1,
+selu'(0) = its scale, leaky_relu'(0) = alpha."""
 
 from __future__ import annotations
 
@@ -39,18 +40,19 @@ relu = elementwise("relu", lambda x: np.maximum(x, np.zeros_like(x)), lambda b, 
                    lambda e, x: e.maximum(x, 0), 0.1, 2, kinds="fi", kinks=(0.0,), more=_more, traits=("exact",),
                    doc="max(x, 0); NaN stays NaN; the derivative at 0 is 0.")
 relu6 = elementwise("relu6", lambda x: np.minimum(np.maximum(x, np.zeros_like(x)), x.dtype.type(6)),
-                    lambda b, y, x: [_mask(b, b.logical_and(b.greater(x, b.like(x, 0)), b.less_equal(x, b.like(x, 6))), x)],
-                    lambda e, x: e.minimum(e.maximum(x, 0), 6), 0.1, 2, kinks=(6.0,), more=_more, traits=("exact",),
-                    doc="min(max(x, 0), 6); the derivative is 0 at 0 and 1 at 6.")
+                    lambda b, y, x: [_mask(b, b.logical_and(b.greater(x, b.like(x, 0)), b.less(x, b.like(x, 6))), x)],
+                    lambda e, x: e.minimum(e.maximum(x, 0), 6), 0.1, 2, kinks=(6.0, 7.0), more=_more, traits=("exact",),
+                    doc="min(max(x, 0), 6); the derivative is 0 at 0 and at 6.")
 elu = elementwise("elu", quiet(same(lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))))),
                   lambda b, y, x: [b.where(b.greater(x, b.like(x, 0)), b.full(x.aval, 1), b.add(y, b.like(y, 1)))],
                   lambda e, x: e.select(e.cmp("gt", x, 0), x, e.expm1(e.minimum(x, 0))), more=_more,
-                  doc="x above 0, exp(x) - 1 below.")
+                  doc="x above 0, exp(x) - 1 below; the derivative at 0 is 1.")
 _SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 selu = elementwise("selu", quiet(same(lambda x: np.where(x > 0, _SCALE * x, _SCALE * _ALPHA * np.expm1(np.minimum(x, 0))))),
-                   lambda b, y, x: [b.where(b.greater(x, b.like(x, 0)), b.full(x.aval, _SCALE), b.add(y, b.like(y, _SCALE * _ALPHA)))],
+                   lambda b, y, x: [b.where(b.less(x, b.like(x, 0)), b.add(y, b.like(y, _SCALE * _ALPHA)), b.full(x.aval, _SCALE))],
                    lambda e, x: e.select(e.cmp("gt", x, 0), e.mul(x, _SCALE), e.mul(e.expm1(e.minimum(x, 0)), _SCALE * _ALPHA)),
-                   kinks=(), more=_more, doc="Self-normalising elu (Klambauer et al., 2017).", lo=0.1, hi=2.0)
+                   0.1, 2, more=lambda rng: [*_more(rng), Sample((-0.1 - 2 * rng.random((3, 4)),))],
+                   doc="Self-normalising elu (Klambauer et al., 2017); the derivative at 0 is its scale, 1.0507.")
 leaky_relu = elementwise(
     "leaky_relu", lambda x, *, alpha=0.2: np.where(x > 0, x, x * x.dtype.type(alpha)),
     lambda b, y, x, *, alpha=0.2: [b.where(b.greater(x, b.like(x, 0)), b.full(x.aval, 1), b.full(x.aval, alpha))],
@@ -66,7 +68,7 @@ def _float(x: Any) -> Any:
 
 softsign = elementwise("softsign", quiet(same(lambda x: x / (1 + np.abs(x)))),
                        lambda b, y, x: [b.reciprocal(b.square(b.add(b.abs(x), b.like(x, 1))))],
-                       lambda e, x: e.div(x, e.add(e.abs(x), 1)), doc="x / (1 + |x|)")
+                       lambda e, x: e.div(x, e.add(e.abs(x), 1)), more=_more, doc="x / (1 + |x|); NaN at infinities.")
 
 
 def _silu_partials(b: Any, y: Any, x: Any) -> list[Any]:
@@ -74,45 +76,49 @@ def _silu_partials(b: Any, y: Any, x: Any) -> list[Any]:
     return [b.add(s, b.mul(y, b.sub(b.like(s, 1), s)))]
 
 
-silu = elementwise("silu", quiet(same(lambda x: x * _sigmoid(x))), _silu_partials, lambda e, x: e.mul(x, e.sigmoid(x)),
-                   doc="x * sigmoid(x)")
+silu = elementwise("silu", quiet(same(lambda x: x * _sigmoid(x))), _silu_partials, lambda e, x: e.mul(x, e.sigmoid(x)), more=_more,
+                   doc="x * sigmoid(x) (swish); NaN at -inf.")
 
 _ROOT_HALF, _INV_ROOT_2PI = 0.70710678118654752, 0.39894228040143267
 _ROOT_2_PI, _CUBIC = 0.79788456080286535, 0.044715
+_FLAT_GELU = 40.0                            # beyond it the derivative is exactly 0 or 1 (both forms, float64 too)
 
 
 def _ref_gelu(x: Any, *, approximate: bool = True) -> Any:
     from ..numerics import erf
     x = np.asarray(x)
     if approximate:
-        return (0.5 * x * (1 + np.tanh(_ROOT_2_PI * (x + _CUBIC * x * x * x)))).astype(x.dtype)
+        return (x * _sigmoid(2 * _ROOT_2_PI * (x + _CUBIC * x * x * x))).astype(x.dtype)
     return (0.5 * x * (1 + erf(x * _ROOT_HALF))).astype(x.dtype)
 
 
 def _gelu_partials(b: Any, y: Any, x: Any, *, approximate: bool = True) -> list[Any]:
-    half = b.like(x, 0.5)
+    # x is bounded in the second term, so that no power of it overflows beside a factor of 0
+    c = b.minimum(b.maximum(x, b.like(x, -_FLAT_GELU)), b.like(x, _FLAT_GELU))
+    c2 = b.square(c)
     if approximate:
-        x2 = b.square(x)
-        u = b.mul(b.like(x, _ROOT_2_PI), b.add(x, b.mul(b.like(x, _CUBIC), b.mul(x, x2))))
-        t = b.tanh(u)
-        du = b.mul(b.like(x, _ROOT_2_PI), b.add(b.mul(b.like(x, 3 * _CUBIC), x2), b.like(x, 1)))
-        return [b.add(b.mul(half, b.add(t, b.like(t, 1))), b.mul(b.mul(half, x), b.mul(b.sub(b.like(t, 1), b.square(t)), du)))]
-    cdf = b.mul(half, b.add(b.erf(b.mul(x, b.like(x, _ROOT_HALF))), b.like(x, 1)))
-    pdf = b.mul(b.like(x, _INV_ROOT_2PI), b.exp(b.mul(b.like(x, -0.5), b.square(x))))
-    return [b.add(cdf, b.mul(x, pdf))]
+        u = b.mul(b.like(x, 2 * _ROOT_2_PI), b.add(c, b.mul(b.like(x, _CUBIC), b.mul(c, c2))))
+        s = b.sigmoid(u)
+        du = b.mul(b.like(x, 2 * _ROOT_2_PI), b.add(b.mul(b.like(x, 3 * _CUBIC), c2), b.like(x, 1)))
+        return [b.add(s, b.mul(b.mul(c, du), b.mul(s, b.sub(b.like(s, 1), s))))]
+    cdf = b.mul(b.like(x, 0.5), b.add(b.erf(b.mul(x, b.like(x, _ROOT_HALF))), b.like(x, 1)))
+    pdf = b.mul(b.like(x, _INV_ROOT_2PI), b.exp(b.mul(b.like(x, -0.5), c2)))
+    return [b.add(cdf, b.mul(c, pdf))]
 
 
 def _lower_gelu(e: Any, x: Any, *, approximate: bool = True) -> Any:
     if approximate:
-        u = e.mul(e.add(x, e.mul(e.mul(e.mul(x, x), x), _CUBIC)), _ROOT_2_PI)
-        return e.mul(e.mul(x, 0.5), e.add(e.tanh(u), 1))
+        return e.mul(x, e.sigmoid(e.mul(e.add(x, e.mul(e.mul(e.mul(x, x), x), _CUBIC)), 2 * _ROOT_2_PI)))
     return e.mul(e.mul(x, 0.5), e.add(e.erf(e.mul(x, _ROOT_HALF)), 1))
 
 
 def _gelu_samples(rng: Any) -> list[Sample]:
+    big = np.array([*_FINE, 1e20, -1e20, 3e38, 12.0, -12.0])
     return [Sample((rng.normal(size=(3, 4)).astype(d),), {"approximate": a}) for d in ("f8", "f4") for a in (True, False)] + [
-        Sample((rng.normal(size=(n,)),), {"approximate": True}, grad=False) for n in (0, 17)]
+        Sample((rng.normal(size=(n,)),), {"approximate": True}, grad=False) for n in (0, 17)] + [
+        Sample((big.astype(d),), {"approximate": a}, grad=False) for d in ("f8", "f4") for a in (True, False)]
 
 
 gelu = elementwise("gelu", quiet(_ref_gelu), _gelu_partials, _lower_gelu, infer=lambda x, *, approximate=True: _float(x),
-                   samples=_gelu_samples, doc="x * Phi(x); ``approximate`` uses the tanh form (Hendrycks and Gimpel, 2016).")
+                   samples=_gelu_samples, doc="x * Phi(x); ``approximate`` uses the tanh form, x * sigmoid(2 u), as 1 + tanh(u) = 2 sigmoid(2 u) "
+                                               "(Hendrycks and Gimpel, 2016); NaN at -inf.")
