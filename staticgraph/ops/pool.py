@@ -10,9 +10,9 @@ from ..dtypes import as_dtype
 from ..errors import ShapeError
 from ..ir.aval import Aval
 from .composed import composed
-from .conv import Pair, check_format, nhwc, padding_of
+from .conv import check_format, nhwc, padding_of
 from .helpers import Sample, check_kind, f64
-from .windows import out_size, patches_ref
+from .windows import Pair, out_size, patches_ref
 
 
 def _pool_infer(x: Aval, *, ksize: Pair, strides: Pair, padding: Any, data_format: str = "NHWC") -> Aval:

@@ -29,7 +29,7 @@ def out_size(size: Size, k: Any, s: int, g: int) -> Size:
     return (size - span(k, g)) // s + 1
 
 
-def _patches_infer(x: Aval, *, ksize: Pair, strides: Pair, dilations: Pair = (1, 1)) -> Aval:
+def _patches_infer(x: Aval, *, ksize: Any, strides: Pair, dilations: Pair = (1, 1)) -> Aval:
     if x.ndim != 4:
         raise ShapeError(f"images must be [batch, height, width, channels], got {x}")
     for d, k, g in zip(x.shape[1:3], ksize, dilations):

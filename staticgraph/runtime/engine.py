@@ -11,6 +11,7 @@ import re
 import threading
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from ..codegen.target import Target, host, machine
@@ -46,6 +47,12 @@ class _Engine:
         self.kept: list[Any] = []            # trackers of permanent modules
         self.runtime = self._link(self._object(walker_text(), host(), optimize=True, keep=True), ("sg_walk", "sg_report"), ())
         self.walk = self.runtime.symbols["sg_walk"]
+
+    @cached_property
+    def fastcall(self) -> int:
+        """The address of the function that checks arrays and runs a program (``runtime.fastcall``)."""
+        from .fastcall import TEXT
+        return self.permanent(TEXT, "sg_fastcall", {})
 
     def _object(self, text: str, target: Target, optimize: bool = False, keep: bool = True) -> bytes:
         key = cache.key(text, target, optimize)

@@ -52,6 +52,11 @@ class Frame:
         r.dims, r.error, r.cancel = (ctypes.addressof(x) for x in (self.dims, self.error, self.cancel))
         self.grow(workspace)
 
+    def clear(self) -> None:
+        """Forget the error of the last run."""
+        self.error.check, self.error.lock = NONE, 0
+        self.error.element = self.error.iteration = 0
+
     def grow(self, workspace: int) -> None:
         """Make the arena at least that large."""
         if self.arena is None or self.arena.size < workspace:
@@ -109,8 +114,7 @@ class NativeProgram:
         f.run.host = ctypes.cast(host, ctypes.c_void_p).value if host is not None else None
         f.cancel.value = 0
         while True:
-            f.error.check, f.error.lock = NONE, 0
-            f.error.element = f.error.iteration = 0
+            f.clear()
             status = self.walk(ctypes.addressof(f.run))
             if status != NEED_WORKSPACE:
                 break

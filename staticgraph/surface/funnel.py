@@ -14,6 +14,7 @@ from ..dtypes import DType, as_dtype, string
 from ..errors import DTypeError, GraphError, ShapeError
 from ..ir.builder import to_array
 from ..ir.graph import Node
+from ..ops.helpers import may_equal
 from .ledger import Graph, get_default_graph
 from .tensor import Operation, RefDType, Tensor
 
@@ -86,6 +87,10 @@ def _word(error: GraphError, name: str, type: str, inputs: Sequence[Tensor]) -> 
     head, _, rest = text.partition(": ")
     text = rest if rest and head.replace("_", "").isalnum() and head.islower() else text
     text = text.replace(" (inner sizes differ)", "")
+    if text.startswith("Incompatible shapes") and len(inputs) == 2:
+        pairs = zip(reversed(inputs[0].node.shape), reversed(inputs[1].node.shape))
+        p, q = next(((p, q) for p, q in pairs if not may_equal(p, q) and 1 not in (p, q)), (None, None))
+        text = text if p is None else f"Dimensions must be equal, but are {p} and {q}"
     if isinstance(error, ShapeError) and "input shapes" not in text:
         shapes = ", ".join("[" + ",".join(str(d) for d in t.shape) + "]" for t in inputs)
         text = f"{text} for '{name}' (op: '{type}') with input shapes: {shapes}."
