@@ -219,6 +219,7 @@ def _draw(name: str, kinds: str, build: Any, dtypes: Any, doc: str) -> OpDef:
                     vjp=_NONE, jvp=_NONE, vmap=_draw_vmap(name))
 
 
+uniform_ref = _signed(_evaluated(_uniform_build))
 random_uniform = _draw("random_uniform", "f", _uniform_build, (float32, float64), "Uniform numbers in [0, 1).")
 
 

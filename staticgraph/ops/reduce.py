@@ -232,8 +232,14 @@ def _mean_samples(rng: np.random.Generator) -> list[Sample]:
                                  Sample((np.zeros((0, 2)),), {"axis": (0,), "keepdims": False}, grad=False)]
 
 
-mean = composed("mean", _infer(NUMBERS), quiet(_mean_ref), _mean_build, _mean_samples, _ERRORS,
-                "The sum divided once by the count; NaN for none; integers divide toward zero.", traits={"linear"})
+def _mean_vjp(b: Any, ct: Any, y: Any, x: Any, *, axis: Axis, keepdims: bool = False) -> list[Any]:
+    return [restore(b, b.div(ct, count(b, x, axis)), x, axis)]
+
+
+mean: OpDef = composed(
+    "mean", _infer(NUMBERS), quiet(_mean_ref), _mean_build, _mean_samples, _ERRORS,
+    "The sum divided once by the count; NaN for none; integers divide toward zero.", traits={"linear"}, vjp=_mean_vjp,
+    jvp=linear_jvp(lambda: mean), vmap=_vmap(lambda: mean))
 
 
 def _lse_build(b: Any, x: Any, *, axis: Axis, keepdims: bool = False) -> Any:

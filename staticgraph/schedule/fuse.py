@@ -212,7 +212,8 @@ def _join(item: Item, level: int, latest: dict[tuple[Any, ...], Group]) -> Group
         axes = None if item.kind == "scalar" else reduce_axes(item)
         for a in ((axes,) if axes is not None else (None,)):
             group = latest.get((level + 1, domain, a))
-            if group is not None and _room(item, group) and _same_inputs(item, group):
+            # a group remembered before it took a reduction has axes by now
+            if group is not None and _room(item, group) and _same_inputs(item, group) and _runs(item, group):
                 return group
     return None
 
@@ -249,9 +250,11 @@ def _fits(item: Item, group: Group) -> bool:
                 return False
             group.axes = axes
         return True
-    if group.axes and not all(_run_collapses(domain_strides(v, group), group.domain, group.axes) for v in item.operands):
-        return False
-    return _fits_loop(item, group)
+    return _runs(item, group) and _fits_loop(item, group)
+
+
+def _runs(item: Item, group: Group) -> bool:
+    return not group.axes or all(_run_collapses(domain_strides(v, group), group.domain, group.axes) for v in item.operands)
 
 
 def domain_strides(view: View, group: Group) -> tuple[Size, ...] | None:
