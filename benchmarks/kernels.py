@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PARTS = ("gemm",)
+PARTS = ("gemm", "graphs")
 # the peers run on one thread, with the kernels they choose for this processor
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
