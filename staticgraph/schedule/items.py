@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..dtypes import float16
 from ..errors import InternalError_, UnimplementedError
 from ..ir.aval import Aval, Size, TupleAval, product
 from ..ir.graph import Node, Region
@@ -112,6 +113,8 @@ class ItemBuilder:
         elif isinstance(lower, Reduce):
             self.views[node] = self.reduce(ins[0], node, lower.combine)
             return
+        elif isinstance(lower, (Matmul, Windows)) and node.aval.dtype is float16:
+            raise UnimplementedError(None, None, f"operation {node.op.name!r} has no native code for float16: cast to float32 around it")
         elif isinstance(lower, Matmul):
             item = self.add("matmul", node, [self.matrix(v, node) for v in ins])
         elif isinstance(lower, Windows):
