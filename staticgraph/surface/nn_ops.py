@@ -140,12 +140,7 @@ def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_
         ax = static_axes(axes)
         ax = ax if isinstance(ax, tuple) else (ax,)
         keep = bool(_one_of("keepdims", keepdims, keep_dims=keep_dims))
-
-        def build(b: Any, n: Any) -> Any:
-            mean = b.mean(n, axis=ax, keepdims=True)
-            var = b.mean(b.square(b.sub(n, b.stop_gradient(mean))), axis=ax, keepdims=keep)
-            return (mean if keep else b.reshape(mean, shape=var.shape)), var
-        return emit("Moments", name or "moments/Squeeze", (t,), build)
+        return emit("Moments", name or "moments/Squeeze", (t,), lambda b, n: b.moments(n, axis=ax, keepdims=keep))
 
 
 def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float, name: str | None = None) -> Any:
@@ -181,8 +176,7 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     with source.hide_own_frames():
         ax = static_axes(_one_of("axis", axis, dim=dim))
         ax = ax if ax is None or isinstance(ax, tuple) else (ax,)
-        return emit("L2Normalize", name or "l2_normalize", (convert(x),), lambda b, n: b.mul(n, b.rsqrt(b.maximum(
-            b.sum(b.square(n), axis=ax, keepdims=True), b.like(n, epsilon)))))
+        return emit("L2Normalize", name or "l2_normalize", (convert(x),), lambda b, n: b.l2_normalize(n, axis=ax, epsilon=float(epsilon)))
 
 
 def in_top_k(predictions: Any, targets: Any, k: int, name: str | None = None) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..dtypes import as_dtype, float32
+from ..dtypes import as_dtype, float32, float64
 from ..ir.aval import Size, product
-from ..ops.random import RESERVED
+from ..ops.random import advance, shuffle_advance
 from .funnel import convert, dynamic, emit, is_dynamic
 from .ledger import get_default_graph
 from .sizes import sizes_from
@@ -35,11 +35,11 @@ def get_seed(op_seed: int | None) -> tuple[int, int]:
     return pair if pair != (0, 0) else (0, 2**31 - 1)
 
 
-def stream(b: Any, seed: int | None, count: Size, pair: tuple[int, int] | None = None) -> Any:
-    """The key of a new stream for draws of ``count`` numbers."""
+def stream(b: Any, seed: int | None, blocks: Size, pair: tuple[int, int] | None = None) -> Any:
+    """The key of a new stream for draws that move it on by ``blocks``."""
     g = get_default_graph()
     s, s2 = pair if pair is not None else get_seed(seed)
-    return b.stream(uid=g.next_uid(), seed=int(s), seed2=int(s2), advance=count * RESERVED)
+    return b.stream(uid=g.next_uid(), seed=int(s), seed2=int(s2), advance=blocks)
 
 
 def _draw(op: str, tf: str, shape: tuple[Size, ...], dtype: Any, seed: int | None, name: str, scale: Any, shift: Any, weight: int) -> Tensor:
@@ -47,7 +47,7 @@ def _draw(op: str, tf: str, shape: tuple[Size, ...], dtype: Any, seed: int | Non
     pair = get_seed(seed)
 
     def build(b: Any) -> Any:
-        z = getattr(b, op)(stream(b, seed, product(shape), pair), shape=shape, dtype=kind)
+        z = getattr(b, op)(stream(b, seed, advance(product(shape)), pair), shape=shape, dtype=kind)
         if scale is not None:
             z = b.mul(z, scale(b) if callable(scale) else b.like(z, scale))
         return b.add(z, shift(b) if callable(shift) else b.like(z, shift)) if shift is not None else z
@@ -86,7 +86,7 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
             pair = get_seed(seed)
             lo, hi = convert(minval, kind, "min"), convert(maxval, kind, "max")
             return emit("RandomUniformInt", name or "random_uniform", (lo, hi), lambda b, p, q: b.random_uniform_int(
-                stream(b, seed, product(sizes), pair), p, q, shape=sizes, dtype=kind), {"dtype": kind}, 2)
+                stream(b, seed, advance(product(sizes)), pair), p, q, shape=sizes, dtype=kind), {"dtype": kind}, 2)
         low, high = _number(minval), _number(1 if maxval is None else maxval)
         span = (lambda b: b.sub(high(b) if callable(high) else b.const(kind.np.type(high)), low(b) if callable(low) else b.const(kind.np.type(low)))) \
             if callable(low) or callable(high) else kind.np.type(high) - kind.np.type(low)
@@ -96,12 +96,14 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
 def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | None = None, name: str | None = None, rate: Any = None) -> Any:
     """Each element is kept with ``keep_prob`` (or dropped with ``rate``) and scaled by 1 / keep_prob. ValueError outside (0, 1]."""
     with source.hide_own_frames():
-        keep = keep_prob if keep_prob is not None else (1 - rate if isinstance(rate, (int, float)) else rate)
-        if keep is None:
+        chosen = keep_prob if keep_prob is not None else rate
+        if chosen is None:
             raise ValueError("You must provide a rate to dropout.")
-        if isinstance(keep, (int, float)) and not 0 < keep <= 1:
+        from_tensor = isinstance(chosen, Tensor) or hasattr(chosen, "_as_tensor")
+        keep = None if from_tensor else float(chosen) if keep_prob is not None else 1 - float(chosen)
+        if keep is not None and not 0 < keep <= 1:
             raise ValueError(f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep}")
-        if isinstance(keep, (int, float)) and keep == 1:
+        if keep == 1:
             return x
         if is_dynamic((x,)):
             mask = np.random.random(x.shape) < keep
@@ -109,22 +111,20 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | 
         t = convert(x, name="x")
         pair = get_seed(seed)
         shape = t.node.shape if noise_shape is None else tuple(d if s in (None, -1) else s for d, s in zip(t.node.shape, sizes_from(noise_shape)))
-        tensor_keep = isinstance(keep, Tensor) or hasattr(keep, "_as_tensor")
-        ins = (t, convert(keep)) if tensor_keep else (t,)
 
-        def build(b: Any, n: Any, k: Any = None) -> Any:
-            kept = b.like(n, keep) if k is None else k if keep_prob is not None else b.sub(b.like(k, 1), k)
-            draw = b.random_uniform(stream(b, seed, product(shape), pair), shape=shape, dtype=float32 if n.dtype.bits < 64 else n.dtype)
-            mask = b.less(draw, b.cast(kept, dtype=draw.dtype))
-            return b.where(b.broadcast(mask, n.shape), b.div(n, kept), b.zeros(n.aval))
-        return emit("Dropout", name or "dropout/mul_1", ins, build, weight=7)
+        def build(b: Any, n: Any, given: Any = None) -> Any:
+            part = b.const(np.float64(chosen)) if given is None else b.cast(given, dtype=float64)
+            if keep_prob is not None:
+                part = b.sub(b.like(part, 1), part)
+            return b.dropout(n, stream(b, seed, advance(product(shape)), pair), part, shape=shape)
+        return emit("Dropout", name or "dropout/mul_1", (t, convert(chosen)) if from_tensor else (t,), build, weight=7)
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
-    """Rows in a random order: sorted by random keys (the order differs from TF1's Fisher-Yates for the same seed)."""
+    """Rows in a random order: TF1's for the same seeds."""
     with source.hide_own_frames():
         t = convert(value, name="value")
         n = t.node.shape[0]
         pair = get_seed(seed)
-        return emit("RandomShuffle", name or "RandomShuffle", (t,), lambda b, x: b.take(x, b.argsort(b.random_uniform(
-            stream(b, seed, n, pair), shape=(n,), dtype=float32)), axis=0))
+        return emit("RandomShuffle", name or "RandomShuffle", (t,), lambda b, x: b.take(
+            x, b.random_shuffle(stream(b, seed, shuffle_advance(n), pair), count=n), axis=0))
