@@ -182,7 +182,7 @@ def windows(x, k, s, p):
 
 
 @pytest.mark.parametrize("form", ["NHWC", "NCHW"])
-@pytest.mark.parametrize("k, s, p", [(2, 2, "VALID"), (3, 2, "SAME"), (3, 1, "SAME"), (2, 3, "VALID"), (3, 1, "VALID")])
+@pytest.mark.parametrize("k, s, p", [(2, 2, "VALID"), (2, 2, "SAME"), (3, 3, "SAME"), (3, 2, "SAME"), (3, 1, "SAME"), (2, 3, "VALID"), (3, 1, "VALID")])
 def test_pooling_and_its_gradient_follow_each_window(k, s, p, form):
     rng = np.random.default_rng(7)
     x = rng.integers(-3, 3, (2, 7, 7, 5)).astype("f8")       # many ties
@@ -231,3 +231,12 @@ def test_rows_added_to_a_transposed_table_leave_the_table_as_it_was():
     want = -x.T.copy()
     np.add.at(want, i, u)
     assert np.array_equal(both[0], want) and np.array_equal(both[1], -x)
+
+
+@pytest.mark.parametrize("form", ["NHWC", "NCHW"])
+def test_a_window_with_nan_is_nan_and_leaves_the_others_alone(form):
+    x = np.arange(16.0).reshape(1, 4, 4, 1)
+    x[0, 1, 0, 0] = np.nan
+    turn = (lambda a: np.ascontiguousarray(a.transpose(0, 3, 1, 2))) if form == "NCHW" else (lambda a: a)
+    y = native(lambda b, x: b.max_pool2d(x, ksize=(2, 2), strides=(2, 2), padding="VALID", data_format=form), turn(x))
+    assert np.array_equal(y.ravel(), [np.nan, 7, 13, 15], equal_nan=True)

@@ -140,7 +140,7 @@ def _input_grad_infer(ct: Aval, w: Aval, *, shape: tuple[Size, ...], strides: Pa
     return x
 
 
-def _placed(b: Any, x: Any, before: Any, sizes: Any, between: Any = (0, 0)) -> Any:
+def placed(b: Any, x: Any, before: Any, sizes: Any, between: Any = (0, 0)) -> Any:
     """Images with zeros between, ``before`` and after their pixels (cut where ``before`` is negative or they are too large) to ``sizes``."""
     after = [n - (o - 1) * (g + 1) - 1 - p for n, o, g, p in zip(sizes, x.aval.shape[1:3], between, before)]
     room = [[max(v, 0) if isinstance(v, int) else v for v in side] for side in (before, after)]
@@ -168,7 +168,7 @@ def _input_grad_build(b: Any, ct: Any, w: Any, *, shape: tuple[Size, ...], strid
         return _back(b, dx, data_format)
     before = [span(k, g) - 1 - p for k, g, p in zip((kh, kw), dilations, first)]
     sizes = [d + span(k, g) - 1 for d, k, g in zip((h, wd), (kh, kw), dilations)]
-    spread = _placed(b, ct, before, sizes, [s - 1 for s in strides])
+    spread = placed(b, ct, before, sizes, [s - 1 for s in strides])
     return _back(b, b.correlate(spread, _turned(b, w), strides=(1, 1), dilations=tuple(dilations)), data_format)
 
 
@@ -185,7 +185,7 @@ def _by_classes(b: Any, ct: Any, w: Any, strides: Pair, counts: Any) -> Any:
                 line.append(b.zeros(Aval((n, *counts, ci), ct.aval.dtype)))
                 continue
             part = b.slice(w, starts=(r, q, 0, 0), sizes=(*taps, ci, co), steps=(sh, sw, 1, 1))
-            near = _placed(b, ct, [t - 1 for t in taps], [m + t - 1 for m, t in zip(counts, taps)])
+            near = placed(b, ct, [t - 1 for t in taps], [m + t - 1 for m, t in zip(counts, taps)])
             line.append(b.correlate(near, _turned(b, part)))
         rows.append(b.reshape(b.stack(*line, axis=3), shape=(n, counts[0], counts[1] * sw, ci)))
     return b.reshape(b.stack(*rows, axis=2), shape=(n, counts[0] * sh, counts[1] * sw, ci))

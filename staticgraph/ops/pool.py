@@ -1,4 +1,8 @@
-"""2-D pooling: the window's strided slices folded elementwise. All derivatives follow from the composition."""
+"""2-D pooling: the window's strided slices folded elementwise.
+
+Derivatives follow from the composition; where windows are tiles (channels last, strides equal to the window) the gradient is written a
+tile at a time instead of being summed over slices.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import as_dtype
+from ..dtypes import as_dtype, int32
 from ..errors import ShapeError
 from ..ir.aval import Aval
 from .composed import composed
-from .conv import check_format, nhwc, padding_of
+from .conv import check_format, nhwc, padding_of, placed
 from .helpers import Sample, check_kind, f64
 from .windows import Pair, out_size, patches_ref
 
@@ -60,6 +64,44 @@ def _max_build(b: Any, x: Any, *, ksize: Pair, strides: Pair, padding: Any, data
     return b.identity(y) if len(taps) == 1 else y
 
 
+def _are_tiles(x: Aval, ksize: Pair, strides: Pair, data_format: str) -> bool:
+    return data_format == "NHWC" and tuple(ksize) == tuple(strides) and all(isinstance(d, int) for d in x.shape[1:3])
+
+
+def _from_tiles(b: Any, tiles: Any, x: Aval, ksize: Pair, padding: Any) -> Any:
+    """[batch, out height, window height, out width, window width, channels] as the image, without padding and with the rows no window has."""
+    n, oh, kh, ow, kw, c = tiles.aval.shape
+    pads = padding_of(padding, x.shape[1:3], ksize, ksize, (1, 1))
+    return placed(b, b.reshape(tiles, shape=(n, oh * kh, ow * kw, c)), [-p for p, _ in pads], x.shape[1:3])
+
+
+def _spread(b: Any, v: Any, ksize: Pair) -> Any:
+    """A value per window at each of its pixels."""
+    n, oh, ow, c = v.aval.shape
+    return b.broadcast(b.reshape(v, shape=(n, oh, 1, ow, 1, c)), (n, oh, ksize[0], ow, ksize[1], c))
+
+
+def _max_vjp(b: Any, ct: Any, y: Any, x: Any, *, ksize: Pair, strides: Pair, padding: Any, data_format: str = "NHWC") -> list[Any]:
+    kw = {"ksize": ksize, "strides": strides, "padding": padding, "data_format": data_format}
+    if not _are_tiles(x.aval, ksize, strides, data_format):
+        return list(b.vjp_of(lambda c, v: _max_build(c, v, **kw), (x,), ct))
+    taps = _taps(b, x, ksize, strides, padding, data_format, -np.inf)
+    which = b.full(y.aval.with_dtype(int32), len(taps) - 1)
+    for k in reversed(range(len(taps) - 1)):          # the first that is the largest, or NaN
+        which = b.where(b.logical_or(b.equal(taps[k], y), b.is_nan(taps[k])), b.full(which.aval, k), which)
+    places = b.add(b.mul(b.iota(shape=(1, 1, ksize[0], 1, 1, 1), axis=2, dtype=int32), ksize[1]), b.iota(shape=(1, 1, 1, 1, ksize[1], 1), axis=4, dtype=int32))
+    cts = _spread(b, ct, ksize)
+    return [_from_tiles(b, b.where(b.equal(_spread(b, which, ksize), places), cts, b.zeros(cts.aval)), x.aval, ksize, padding)]
+
+
+def _avg_vjp(b: Any, ct: Any, y: Any, x: Any, *, ksize: Pair, strides: Pair, padding: Any, data_format: str = "NHWC") -> list[Any]:
+    if not _are_tiles(x.aval, ksize, strides, data_format):
+        kw = {"ksize": ksize, "strides": strides, "padding": padding, "data_format": data_format}
+        return list(b.vjp_of(lambda c, v: _avg_build(c, v, **kw), (x,), ct))
+    count = b.like(x, ksize[0] * ksize[1]) if padding == "VALID" else b.const(_counts(x.aval, ksize, strides, padding, data_format))
+    return [_from_tiles(b, _spread(b, b.div(ct, count), ksize), x.aval, ksize, padding)]
+
+
 def _counts(x: Aval, ksize: Pair, strides: Pair, padding: Any, data_format: str) -> Any:
     """How many real pixels each window has, as a constant that broadcasts over batch and channels."""
     _, h, w, _ = nhwc(x, data_format)
@@ -106,6 +148,6 @@ def _pool_samples(rng: np.random.Generator) -> list[Sample]:
 _POOL_ERRORS = (((f64(1, 2, 2, 1),), {"ksize": (3, 3), "strides": (1, 1), "padding": "VALID"}, "Negative dimension size"),
                 ((f64(2, 2, 1),), {"ksize": (2, 2), "strides": (1, 1), "padding": "VALID"}, "rank 4"))
 max_pool2d = composed("max_pool2d", _pool_infer, _pool_ref(True), _max_build, _pool_samples, _POOL_ERRORS,
-                      "The largest of each window; at ties the first one gets the gradient; overlapping windows add up.")
+                      "The largest of each window; at ties the first one gets the gradient; overlapping windows add up.", vjp=_max_vjp)
 avg_pool2d = composed("avg_pool2d", _pool_infer, _pool_ref(False), _avg_build, _pool_samples, _POOL_ERRORS,
-                      "The mean of each window; padding does not count.")
+                      "The mean of each window; padding does not count.", vjp=_avg_vjp)
