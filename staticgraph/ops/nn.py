@@ -11,7 +11,7 @@ from ..errors import DTypeError, ShapeError
 from ..ir.aval import Aval, Size
 from .composed import composed
 from .elementwise import quiet
-from .helpers import Sample, broadcast_shapes, check_kind, f64, i32, move_axis, normalize_axis
+from .helpers import Sample, check_kind, f64, i32, may_equal, move_axis, normalize_axis, shape_text
 
 # ---- softmax -----------------------------------------------------------------------------------------------------------------
 
@@ -118,8 +118,9 @@ def _dropout_infer(x: Aval, key: Aval, rate: Aval, *, shape: tuple[Size, ...] | 
         raise ShapeError(f"a key must be i64[3], got {key}")
     if rate.dtype != float64 or rate.shape != ():
         raise DTypeError(f"the rate must be a scalar of float64, got {rate}")
-    if broadcast_shapes(_noise(x, shape), x.shape) != x.shape:
-        raise ShapeError(f"noise of shape {list(_noise(x, shape))} does not broadcast to {x}")
+    noise = _noise(x, shape)
+    if len(noise) > x.ndim or any(s != 1 and not may_equal(s, t) for s, t in zip(noise[::-1], x.shape[::-1])):
+        raise ShapeError(f"noise of shape {shape_text(noise)} does not broadcast to {x}")
     return x
 
 
