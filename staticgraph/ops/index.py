@@ -299,13 +299,13 @@ effect_on_variable("variable_scatter_update", "ScatterUpdate", lambda b, v, i, u
 # ---- one_hot, take_along -----------------------------------------------------------------------------------------------------
 
 
-def _one_hot_infer(i: Aval, *, depth: int, on: float = 1.0, off: float = 0.0, axis: int = -1, dtype: DType) -> Aval:
+def _one_hot_infer(i: Aval, *, depth: int, on: float = 1, off: float = 0, axis: int = -1, dtype: DType) -> Aval:
     _check_indices(i)
     k = normalize_axis(axis, i.ndim + 1)
     return Aval((*i.shape[:k], depth, *i.shape[k:]), dtype)
 
 
-def _one_hot_build(b: Any, i: Any, *, depth: int, on: float = 1.0, off: float = 0.0, axis: int = -1, dtype: DType) -> Any:
+def _one_hot_build(b: Any, i: Any, *, depth: int, on: float = 1, off: float = 0, axis: int = -1, dtype: DType) -> Any:
     k = normalize_axis(axis, len(i.aval.shape) + 1)
     shape = (*i.aval.shape[:k], depth, *i.aval.shape[k:])
     hit = b.equal(b.iota(shape=shape, axis=k, dtype=i.aval.dtype), b.broadcast(b.expand_dims(i, axis=k), shape))
@@ -313,7 +313,7 @@ def _one_hot_build(b: Any, i: Any, *, depth: int, on: float = 1.0, off: float = 
     return hit if dtype.is_bool and on and not off else b.where(hit, b.full(out, on), b.full(out, off))
 
 
-def _one_hot_ref(i: Any, *, depth: int, on: float = 1.0, off: float = 0.0, axis: int = -1, dtype: DType) -> Any:
+def _one_hot_ref(i: Any, *, depth: int, on: float = 1, off: float = 0, axis: int = -1, dtype: DType) -> Any:
     i = np.asarray(i)
     k = axis % (i.ndim + 1)
     place = np.arange(depth).reshape([-1 if j == k else 1 for j in range(i.ndim + 1)])
