@@ -137,6 +137,6 @@ def _store_partial(e: Group_, item: Any, pointer: str, total: Val, outer: Index,
     row = e.iadd(e.imul(row, pieces), piece)
     for c, s in zip(coordinates[len(pre):], outer_sizes[len(pre):]):
         row = e.iadd(e.imul(row, s), c)
-    e.store(pointer, total, e.iadd(e.imul(row, count), e.iadd(at, v)), mask=mask)
+    e.store(pointer, total, e.iadd(e.imul(row, count), e.iadd(at, v)), mask=mask, dtype=item.value.aval.dtype)
 
 

@@ -30,7 +30,7 @@ class Buf:
 
     def store(self, value: Val, index: Index, mask: Val | None = None) -> None:
         """Store at a flat index."""
-        self.e.store(self.ptr, value, index, mask=mask)
+        self.e.store(self.ptr, value, index, mask=mask, dtype=self.dtype)
 
 
 class LoopKernel:

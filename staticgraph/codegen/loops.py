@@ -148,7 +148,7 @@ class Group_(KernelEmitter):
 
     def write(self, a: Access, value: Val, at: Index, lanes: int, mask: Val | None) -> None:
         """Store a vector of the current row."""
-        self.store(a.pointer, self.splat(value, lanes), self.imul(at, self.size(a.inner)), mask=mask)
+        self.store(a.pointer, self.splat(value, lanes), self.imul(at, self.size(a.inner)), mask=mask, dtype=a.value.aval.dtype)
 
     def enter(self, accesses: Sequence[Access], coordinates: list[Index], start: Index = 0) -> None:
         """Set every access's pointer to the row at ``coordinates`` (plus ``start`` along the inner axis)."""

@@ -18,6 +18,7 @@ from .kernel import CheckId, Kernel
 from .loops import loop_kernel
 from .matmul import gemm_kernels
 from .target import Target
+from .turn import turn_kernel
 
 PARALLEL = 1 << 15                           # cost below which a kernel's tasks are not worth sharing
 
@@ -148,7 +149,7 @@ class Lowering:
         # an op that overwrites an operand takes its buffer if nobody else reads that value
         item = g.items[0]
         lower = item.node.op.lower
-        if g.kind != "single" or not isinstance(lower, Loops) or lower.alias is None:
+        if item.kind != "loops" or not isinstance(lower, Loops) or lower.alias is None:
             return
         operand = item.operands[lower.alias].base
         if operand.users == 1 and operand.item.group is not None and operand.buffer.space == "ws" and operand.item.kind != "leaf":
@@ -167,6 +168,8 @@ class Lowering:
             return self._kernel(loop_kernel(g, self.target), g)
         if g.kind == "gemm":
             return any(self._kernel(k, g) for k in gemm_kernels(g, self.target))
+        if item.kind == "turn":
+            return self._kernel(turn_kernel(item, self.target), g)
         if item.kind == "sizes":
             return self._kernel(sizes_kernel(item, self.target), g)
         if item.kind == "loops":
@@ -223,7 +226,7 @@ def _overwrites(group: Group, target: Buffer, value: Value) -> bool:
                     return False
             else:
                 lower = item.node.op.lower
-                if not isinstance(lower, Loops) or lower.alias != k:
+                if item.kind != "loops" or not isinstance(lower, Loops) or lower.alias != k:
                     return False
     return True
 

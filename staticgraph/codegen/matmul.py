@@ -74,7 +74,7 @@ class EpilogueEmitter(KernelEmitter):
 
     def _write(self, value: Value, x: Val, where: list[Index], lanes: int, mask: Val | None) -> None:
         at = self.dot(where, [self.size(s) for s in contiguous(value.aval.shape)])
-        self.store(self.pointer(value), self.splat(x, lanes), at, mask=mask)
+        self.store(self.pointer(value), self.splat(x, lanes), at, mask=mask, dtype=value.aval.dtype)
 
 
 def _batch_stride(view: View) -> Size:

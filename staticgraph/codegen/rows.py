@@ -68,7 +68,7 @@ class _Rows:
             e.first = e.iadd(e.imul(row, n), start)
             results = self._row(count)
             for item, pointer in partial.items():
-                e.store(pointer, results[item.value], t)
+                e.store(pointer, results[item.value], t, dtype=item.value.aval.dtype)
             return []
         e.loop(e.lo, e.hi, 1, [], task)
         return product(outer) * blocks
@@ -130,7 +130,7 @@ class _Rows:
     def _store_row(self, value: Value, known: dict[Any, Val]) -> None:
         a = self.e.stores.get(value)
         if a is not None:
-            self.e.store(a.pointer, known[value], 0)
+            self.e.store(a.pointer, known[value], 0, dtype=value.aval.dtype)
 
     def _register_row(self, count: int, known: dict[Any, Val]) -> dict[Any, Val]:
         """The whole row in one register: every value is computed once."""

@@ -140,25 +140,55 @@ def _input_grad_infer(ct: Aval, w: Aval, *, shape: tuple[Size, ...], strides: Pa
     return x
 
 
+def _placed(b: Any, x: Any, before: Any, sizes: Any, between: Any = (0, 0)) -> Any:
+    """Images with zeros between, ``before`` and after their pixels (cut where ``before`` is negative or they are too large) to ``sizes``."""
+    after = [n - (o - 1) * (g + 1) - 1 - p for n, o, g, p in zip(sizes, x.aval.shape[1:3], between, before)]
+    room = [[max(v, 0) if isinstance(v, int) else v for v in side] for side in (before, after)]
+    x = b.pad(x, before=(0, *room[0], 0), after=(0, *room[1], 0), between=(0, *between, 0), value=0.0)
+    cut = [-v if isinstance(v, int) and v < 0 else 0 for v in before]
+    if any(cut) or any(isinstance(v, int) and v < 0 for v in after):
+        x = b.slice(x, starts=(0, *cut, 0), sizes=(x.aval.shape[0], *sizes, x.aval.shape[3]), steps=(1, 1, 1, 1))
+    return x
+
+
+def _turned(b: Any, w: Any) -> Any:
+    return b.transpose(b.reverse(w, axis=(0, 1)), perm=(0, 1, 3, 2))
+
+
 def _input_grad_build(b: Any, ct: Any, w: Any, *, shape: tuple[Size, ...], strides: Pair, padding: Any, data_format: str = "NHWC", dilations: Pair = (1, 1)) -> Any:
-    """Zeros between the outputs, and a convolution by the turned weights."""
+    """A convolution of the padded cotangents by the turned weights; with strides one for each class of pixels modulo the strides."""
     ct = _layout(b, ct, data_format)
     n, h, wd, _c = nhwc(Aval(tuple(shape), ct.aval.dtype), data_format)
     kh, kw = w.aval.shape[:2]
     pads = padding_of(padding, (h, wd), (kh, kw), strides, dilations)
-    before, after = [], []
-    for d, (p, _), k, s, g, o in zip((h, wd), pads, (kh, kw), strides, dilations, ct.aval.shape[1:3]):
-        first = span(k, g) - 1 - p
-        before.append(first)
-        after.append(d + span(k, g) - 1 - first - ((o - 1) * s + 1))
-    spread = b.pad(ct, before=(0, *(max(v, 0) if isinstance(v, int) else v for v in before), 0), after=(0, *(max(v, 0) if isinstance(v, int) else v for v in after), 0),
-                   between=(0, strides[0] - 1, strides[1] - 1, 0), value=0.0)
-    cut = [(-v if isinstance(v, int) and v < 0 else 0) for v in before]
-    if any(cut) or any(isinstance(v, int) and v < 0 for v in after):
-        sizes = tuple(d + span(k, g) - 1 for d, k, g in zip((h, wd), (kh, kw), dilations))
-        spread = b.slice(spread, starts=(0, *cut, 0), sizes=(n, *sizes, ct.aval.shape[3]), steps=(1, 1, 1, 1))
-    turned = b.transpose(b.reverse(w, axis=(0, 1)), perm=(0, 1, 3, 2))
-    return _back(b, b.conv2d(spread, turned, strides=(1, 1), padding="VALID", data_format="NHWC", dilations=dilations), data_format)
+    first = [p for p, _ in pads]
+    if tuple(strides) != (1, 1) and tuple(dilations) == (1, 1) and all(isinstance(v, int) for v in (h, wd, kh, kw, *first, *ct.aval.shape[1:3])):
+        full = _by_classes(b, ct, w, strides, [(p + d + s - 1) // s for p, d, s in zip(first, (h, wd), strides)])
+        dx = b.slice(full, starts=(0, *first, 0), sizes=(n, h, wd, full.aval.shape[3]), steps=(1, 1, 1, 1))
+        return _back(b, dx, data_format)
+    before = [span(k, g) - 1 - p for k, g, p in zip((kh, kw), dilations, first)]
+    sizes = [d + span(k, g) - 1 for d, k, g in zip((h, wd), (kh, kw), dilations)]
+    spread = _placed(b, ct, before, sizes, [s - 1 for s in strides])
+    return _back(b, b.correlate(spread, _turned(b, w), strides=(1, 1), dilations=tuple(dilations)), data_format)
+
+
+def _by_classes(b: Any, ct: Any, w: Any, strides: Pair, counts: Any) -> Any:
+    """The padded image's cotangent: pixel s q + r sees the taps r, r + s, ... of outputs q, q - 1, ... only, so no zero is multiplied."""
+    (sh, sw), (kh, kw, ci, co) = strides, w.aval.shape
+    n = ct.aval.shape[0]
+    rows = []
+    for r in range(sh):
+        line = []
+        for q in range(sw):
+            taps = (max(0, -(-(kh - r) // sh)), max(0, -(-(kw - q) // sw)))
+            if 0 in taps:
+                line.append(b.zeros(Aval((n, *counts, ci), ct.aval.dtype)))
+                continue
+            part = b.slice(w, starts=(r, q, 0, 0), sizes=(*taps, ci, co), steps=(sh, sw, 1, 1))
+            near = _placed(b, ct, [t - 1 for t in taps], [m + t - 1 for m, t in zip(counts, taps)])
+            line.append(b.correlate(near, _turned(b, part)))
+        rows.append(b.reshape(b.stack(*line, axis=3), shape=(n, counts[0], counts[1] * sw, ci)))
+    return b.reshape(b.stack(*rows, axis=2), shape=(n, counts[0] * sh, counts[1] * sw, ci))
 
 
 def _input_grad_ref(ct: Any, w: Any, *, shape: Any, strides: Pair, padding: Any, data_format: str = "NHWC", dilations: Pair = (1, 1)) -> Any:

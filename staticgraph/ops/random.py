@@ -1,30 +1,42 @@
-"""Random numbers: Philox4x32-10 (Salmon et al., 2011) in TF1's exact order.
+"""Random numbers in TF1's exact order.
 
 ``stream`` is a leaf of a session's state: (seed, seed2, offset in blocks). A draw is a pure function of that key, so it may be fused, recomputed
-and batched, and is never folded. ``random_bits`` is the only generator; uniform and normal numbers are elementwise functions of its words
-(a truncated normal redraws, and has a kernel of its own).
+and batched, and is never folded. ``random_bits`` gives the words; uniform and normal numbers are elementwise functions of them (a truncated
+normal redraws, and has a kernel of its own), a shuffle swaps by them.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType, float32, float64, int32, int64, uint32, uint64
-from ..errors import DTypeError, ShapeError
-from ..ir.aval import Aval, Size, product
+from ..errors import DTypeError, InvalidArgumentError, ShapeError
+from ..ir.aval import Aval, Size, maximum, product
 from ..ir.opdef import Control, Loops, NotDifferentiable, OpDef, define
+from . import philox
 from .composed import composed
 from .elementwise import quiet
 from .helpers import Sample, elementwise, move_axis
 
 _NONE = NotDifferentiable("a random number does not depend on its key differentiably")
-_M0, _M1, _W0, _W1 = 0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85
 RESERVED = 256                               # blocks per output by which TF1 moves a stream on
 
 
+def advance(count: Size) -> Size:
+    """Blocks by which a draw of ``count`` numbers moves its stream on."""
+    return count * RESERVED
+
+
+def shuffle_advance(count: Size) -> Size:
+    """Blocks by which a shuffle of ``count`` rows moves its stream on: those that it uses."""
+    return (maximum(count - 1, 0) + 3) // 4
+
+
 def _stream_vmap(b: Any, size: Size, ins: Any, dims: Any, *, uid: Any, seed: int, seed2: int, advance: Size) -> Any:
+    # one stream for the whole batch, in which each lane has a stretch of its own
     key = b.stream(uid=uid, seed=seed, seed2=seed2, advance=advance * size)
     step = b.reshape(b.sizes(sizes=(0, 0, advance), dtype=int64), shape=(1, 3))
     lane = b.iota(shape=(size, 1), axis=0, dtype=int64)
@@ -37,18 +49,7 @@ stream = define(OpDef("stream", lambda *, uid, seed, seed2, advance: Aval((3,), 
                       doc="The state (seed, seed2, offset) of random stream ``uid``, moved on by ``advance`` blocks after this use."))
 
 
-def philox(blocks: Any, seed: Any, seed2: Any) -> np.ndarray[Any, Any]:
-    """uint32[n, 4]: the words of the given counter blocks."""
-    blocks = np.asarray(blocks).astype(np.uint64)
-    low, high = np.uint64(0xFFFFFFFF), np.uint64(32)
-    s, s2 = (np.int64(v).astype(np.uint64) for v in (seed, seed2))
-    c = [blocks & low, blocks >> high, np.broadcast_to(s2 & low, blocks.shape), np.broadcast_to(s2 >> high, blocks.shape)]
-    k0, k1 = s & low, s >> high
-    for _ in range(10):
-        p0, p1 = c[0] * np.uint64(_M0), c[2] * np.uint64(_M1)
-        c = [(p1 >> high) ^ c[1] ^ k0, p1 & low, (p0 >> high) ^ c[3] ^ k1, p0 & low]
-        k0, k1 = (k0 + np.uint64(_W0)) & low, (k1 + np.uint64(_W1)) & low
-    return np.stack(c, -1).astype(np.uint32)
+# ---- words -------------------------------------------------------------------------------------------------------------------
 
 
 def _bits_infer(key: Aval, *, count: Size) -> Aval:
@@ -59,29 +60,11 @@ def _bits_infer(key: Aval, *, count: Size) -> Aval:
 
 def _bits_ref(key: Any, *, count: int) -> Any:
     key = np.asarray(key)
-    rows = [philox(np.arange(-(-count // 4)) + k[2], k[0], k[1]).reshape(-1)[:count] for k in key.reshape(-1, 3)]
+    rows = [philox.words(np.arange(-(-count // 4)) + k[2], k[0], k[1]).reshape(-1)[:count] for k in key.reshape(-1, 3)]
     return np.array(rows, np.uint32).reshape((*key.shape[:-1], count))
 
 
 PER_TASK = 1024                              # blocks
-
-
-def _philox_words(e: Any, block: Any, key: list[Any], lanes: int) -> list[Any]:
-    """The four words (as u64 lanes) of the blocks ``block + 0 .. lanes-1``."""
-    from ..dtypes import uint64
-    at = e.bitcast(e.add(e.splat(block, lanes), e.iota(int64, lanes)) if lanes > 1 else block, uint64)
-
-    def half(x: Any, upper: bool) -> Any:
-        return e.shr(x, 32) if upper else e.and_(x, 0xFFFFFFFF)
-    seed, seed2 = (e.splat(e.bitcast(k, uint64), lanes) for k in key)
-    c = [half(at, False), half(at, True), half(seed2, False), half(seed2, True)]
-    k0, k1 = half(seed, False), half(seed, True)
-    for r in range(10):
-        p0, p1 = e.mul(c[0], _M0), e.mul(c[2], _M1)
-        c = [e.xor(e.xor(half(p1, True), c[1]), k0), half(p1, False), e.xor(e.xor(half(p0, True), c[3]), k1), half(p0, False)]
-        if r < 9:
-            k0, k1 = half(e.add(k0, _W0), False), half(e.add(k1, _W1), False)
-    return c
 
 
 def _emit_bits(k: Any, out: Any, key: Any, *, count: Size) -> None:
@@ -97,17 +80,9 @@ def _emit_bits(k: Any, out: Any, key: Any, *, count: Size) -> None:
         base = k.add(k.mul(row, n), k.mul(first, 4))
 
         def step(i: Any, _: Any) -> Any:
-            c = [e.cast(v, uint32) for v in _philox_words(e, e.add(e.add(seeds[2], k.index(first)), i), seeds[:2], lanes)]
-            left = k.sub(words, k.mul(i, 4))
-            if lanes == 1:
-                for j, v in enumerate(c):
-                    out.store(v, k.add(base, k.add(k.mul(i, 4), j)), mask=e.cmp("gt", k.index(left), j))
-                return []
-            zipped = [e.shuffle(c[2 * q], c[2 * q + 1], [v for j in range(lanes) for v in (j, lanes + j)]) for q in (0, 1)]
-            for h in (0, 1):
-                picks = [v for j in range(h * lanes // 2, (h + 1) * lanes // 2) for v in (2 * j, 2 * j + 1, 2 * lanes + 2 * j, 2 * lanes + 2 * j + 1)]
-                part = e.shuffle(zipped[0], zipped[1], picks)
-                out.store(part, k.add(base, k.add(k.mul(i, 4), h * 2 * lanes)), mask=e.mask(k.sub(left, h * 2 * lanes), 2 * lanes))
+            block = e.add(e.add(seeds[2], k.index(first)), i)
+            values = [e.cast(v, uint32) for v in philox.emit_words(e, philox.consecutive(e, block, lanes), seeds[:2])]
+            philox.store_blocks(k, out, values, k.add(base, k.mul(i, 4)), k.sub(words, k.mul(i, 4)))
             return []
         e.loop(0, k.div(k.add(words, 3), 4), lanes, [], step)
     k.tasks(task)
@@ -186,25 +161,6 @@ def _uniform_build(b: Any, key: Any, *, shape: Any, dtype: DType) -> Any:
     return _shaped(b, _uniform64(b, _every(b, words, 0, 2, n), _every(b, words, 1, 2, n)), key, shape, n)
 
 
-def _evaluated(build: Any) -> Any:
-    """The NumPy meaning of a draw: its own composition, interpreted."""
-    def ref(key: Any, **attrs: Any) -> Any:
-        from ..ir.builder import GraphBuilder
-        from ..ir.evaluate import evaluate
-        from ..ir.graph import Graph
-        g = Graph()
-        b = GraphBuilder(g)
-        key = np.asarray(key)
-        p = b.param(aval=Aval(key.shape, int64), index=0)
-        return evaluate([build(b, p, **attrs)], {p: key})[0]
-    return ref
-
-
-def _signed(ref: Any) -> Any:
-    """``ref`` with the signature of a draw."""
-    return lambda key, *, shape, dtype: ref(key, shape=shape, dtype=dtype)
-
-
 def _draw_vmap(name: str) -> Any:
     return lambda b, size, ins, dims, **kw: (getattr(b, name)(move_axis(b, ins[0], dims[0], 0), **kw), 0)
 
@@ -213,14 +169,22 @@ def _draw_samples(dtypes: Any) -> Any:
     return lambda rng: [Sample((k,), {"shape": s, "dtype": d}, grad=False) for k in _KEYS for s in ((3, 5), (), (0, 2), (67,)) for d in dtypes]
 
 
-def _draw(name: str, kinds: str, build: Any, dtypes: Any, doc: str) -> OpDef:
-    return composed(name, _draw_infer(kinds), _signed(_evaluated(build)), build, _draw_samples(dtypes),
+def _draw(name: str, kinds: str, ref: Any, build: Any, dtypes: Any, doc: str) -> OpDef:
+    return composed(name, _draw_infer(kinds), quiet(ref), build, _draw_samples(dtypes),
                     (((Aval((3,), int64),), {"shape": (2,), "dtype": int32 if kinds == "f" else float32}, "are not available"),), doc,
                     vjp=_NONE, jvp=_NONE, vmap=_draw_vmap(name))
 
 
-uniform_ref = _signed(_evaluated(_uniform_build))
-random_uniform = _draw("random_uniform", "f", _uniform_build, (float32, float64), "Uniform numbers in [0, 1).")
+
+def uniform_ref(key: Any, *, shape: Any, dtype: DType) -> Any:
+    """The meaning of ``random_uniform``."""
+    n = math.prod(shape)
+    w = _bits_ref(key, count=n if dtype == float32 else 2 * n)
+    flat = philox.uniform32(w) if dtype == float32 else philox.uniform64(w[..., 0::2], w[..., 1::2])
+    return flat.reshape((*np.shape(key)[:-1], *shape))
+
+
+random_uniform = _draw("random_uniform", "f", uniform_ref, _uniform_build, (float32, float64), "Uniform numbers in [0, 1).")
 
 
 def _normal_build(b: Any, key: Any, *, shape: Any, dtype: DType) -> Any:
@@ -239,12 +203,31 @@ def _normal_build(b: Any, key: Any, *, shape: Any, dtype: DType) -> Any:
 
 
 def _box_muller(b: Any, u: Any, v: Any) -> tuple[Any, Any]:
-    angle = b.mul(v, b.like(v, 2 * np.pi))
+    angle = b.turn(v)
     r = b.sqrt(b.mul(b.log(b.maximum(u, b.like(u, 1e-7))), b.like(u, -2)))
     return b.mul(b.sin(angle), r), b.mul(b.cos(angle), r)
 
 
-random_normal = _draw("random_normal", "f", quiet(_normal_build), (float32, float64), "Standard normal numbers (Box and Muller, 1958), pairs of words in order.")
+def _emit_turn(e: Any, x: Any) -> Any:
+    # the correction of the rounded product is left out where it is no number, or a zero of the other sign
+    small = e.abs(e.mul(x, float(np.float32(1e-7))))
+    usual = e.and_(e.cmp("gt", small, 0), e.cmp("lt", small, float("inf")))
+    return e.select(usual, philox.emit_turn(e, x), e.mul(x, 2 * math.pi))
+
+
+turn = elementwise("turn", quiet(lambda x: (2 * np.pi * np.asarray(x).astype(np.float64)).astype(np.asarray(x).dtype)), lambda b, y, x: [2 * math.pi],
+                   lambda e, x: _emit_turn(e, x), more=lambda rng: [Sample((rng.random(300, np.float32),), grad=False)], doc="2 pi x, rounded once (float32 as if by way of float64, as TF1 has it).")
+
+
+def normal_ref(key: Any, *, shape: Any, dtype: DType) -> Any:
+    """The meaning of ``random_normal``."""
+    n, per_block = math.prod(shape), 4 if dtype == float32 else 2
+    w = _bits_ref(key, count=-(-n // per_block) * 4)
+    return philox.normals(w, dtype)[..., :n].reshape((*np.shape(key)[:-1], *shape))
+
+
+random_normal = _draw("random_normal", "f", normal_ref, _normal_build, (float32, float64),
+                      "Standard normal numbers (Box and Muller, 1958), pairs of words in order.")
 
 
 def _int_infer(key: Aval, lo: Aval, hi: Aval, *, shape: tuple[Size, ...], dtype: DType) -> Aval:
@@ -258,19 +241,23 @@ def _int_build(b: Any, key: Any, lo: Any, hi: Any, *, shape: Any, dtype: DType) 
     n = product(shape)
     wide = uint32 if dtype == int32 else uint64
     span = b.bitcast(b.sub(hi, lo), dtype=wide)
+    if n != 0:
+        span = b.guard(span, b.less(lo, hi), message="Need minval < maxval, got the range {a}", limit=0, fill=1)
     if dtype == int32:
         words = b.random_bits(key, count=n)
     else:
         pairs = b.random_bits(key, count=n * 2)
         low, high = (b.cast(_every(b, pairs, j, 2, n), dtype=uint64) for j in (0, 1))
         words = b.bitwise_or(low, b.left_shift(high, b.const(np.uint64(32))))
-    picked = b.bitcast(b.floormod(words, span), dtype=dtype)
+    picked = b.bitcast(b.floormod_total(words, span), dtype=dtype)
     return _shaped(b, b.add(picked, lo), key, shape, n)
 
 
 def _int_ref(key: Any, lo: Any, hi: Any, *, shape: Any, dtype: DType) -> Any:
     key = np.asarray(key)
-    n = int(np.prod(shape))
+    n = math.prod(shape)
+    if n and lo >= hi:
+        raise InvalidArgumentError(None, None, f"Need minval < maxval, got {lo} >= {hi}")
     span = (np.asarray(hi) - np.asarray(lo)).astype(dtype.np)
     bits = _bits_ref(key, count=n if dtype == int32 else 2 * n)
     if dtype == int32:
@@ -283,77 +270,135 @@ def _int_ref(key: Any, lo: Any, hi: Any, *, shape: Any, dtype: DType) -> Any:
 
 random_uniform_int = composed(
     "random_uniform_int", _int_infer, quiet(_int_ref), _int_build,
-    lambda rng: [Sample((_KEYS[1], d.np.type(-3), d.np.type(10)), {"shape": (3, 5), "dtype": d}, grad=False) for d in (int32, int64)],
+    lambda rng: [Sample((_KEYS[1], d.np.type(lo), d.np.type(hi)), {"shape": s, "dtype": d}, grad=False) for d in (int32, int64)
+                 for s, lo, hi in (((3, 5), -3, 10), ((), 0, 1), ((0,), 5, 5), ((70,), np.iinfo(d.np).min, np.iinfo(d.np).max), ((9,), 0, 2**31 - 1))],
     (((Aval((3,), int64), Aval((), int32), Aval((), int64)), {"shape": (2,), "dtype": int32}, "need scalar bounds"),),
-    "Integers in [lo, hi): lo + word mod (hi - lo).", vjp=_NONE, jvp=_NONE,
+    "Integers in [lo, hi): lo + word mod (hi - lo); an empty range fails the run.", vjp=_NONE, jvp=_NONE,
     vmap=lambda b, size, ins, dims, **kw: b.vmap_of(lambda c, *vs: _int_build(c, *vs, **kw), size, ins, dims))
 
 
 # ---- truncated normal ----------------------------------------------------------------------------------------------------------
 
+GROUPS = 64                                  # groups of numbers in a task
 
-def _truncated_infer(key: Aval, *, shape: tuple[Size, ...], dtype: DType) -> Aval:
-    out: Aval = _draw_infer("f")(key, shape=shape, dtype=dtype)
-    if dtype != float32:
-        raise DTypeError("truncated normals of float64 are not available")
-    return out
+
+def _group(dtype: DType) -> int:
+    """Numbers that a block gives; a group of as many starts RESERVED / 4 blocks a number after the one before."""
+    return 4 if dtype == float32 else 2
 
 
 def _truncated_ref(key: Any, *, shape: Any, dtype: DType) -> Any:
-    key = np.asarray(key)
-    n = int(np.prod(shape))
+    key, n, q = np.asarray(key), math.prod(shape), _group(dtype)
     rows = []
     for seed, seed2, offset in key.reshape(-1, 3):
-        out = np.zeros(-(-n // 4) * 4, np.float32)
-        for group in range(-(-n // 4)):
-            found, block = 0, offset + RESERVED * group
-            while found < 4:
-                w = philox(np.array([block]), seed, seed2)[0]
-                block += 1
-                u = ((w & 0x7FFFFF) | (127 << 23)).view(np.float32) - np.float32(1)
-                for a, c in ((u[0], u[1]), (u[2], u[3])):
-                    r = np.sqrt(np.float32(-2) * np.log(max(a, np.float32(1e-7))))
-                    angle = np.float32(2 * np.pi) * c
-                    for z in (np.sin(angle) * r, np.cos(angle) * r):
-                        if abs(z) < 2 and found < 4:
-                            out[4 * group + found] = z
-                            found += 1
-        rows.append(out[:n])
-    return np.array(rows, np.float32).reshape((*key.shape[:-1], *shape))
+        out = np.zeros((-(-n // q), q), dtype.np)
+        found = np.zeros(len(out), np.int64)
+        start = offset + np.arange(len(out)) * (q * RESERVED // 4)
+        while (found < q).any():
+            waiting = np.flatnonzero(found < q)
+            for z in philox.normals(philox.words(start[waiting], seed, seed2), dtype).T:
+                taken = waiting[(np.abs(z) < 2) & (found[waiting] < q)]
+                out[taken, found[taken]] = z[(np.abs(z) < 2) & (found[waiting] < q)]
+                found[taken] += 1
+            start += 1
+        rows.append(out.reshape(-1)[:n])
+    return np.array(rows, dtype.np).reshape((*key.shape[:-1], *shape))
 
 
 def _emit_truncated(k: Any, out: Any, key: Any, *, shape: Any, dtype: DType) -> None:
-    e, n = k.e, k.size(product(shape))
-    groups = k.size((product(shape) + 3) // 4)
-
-    def uniform(word: Any) -> Any:
-        return e.sub(e.bitcast(e.or_(e.and_(e.cast(word, uint32), 0x7FFFFF), 127 << 23), float32), 1)
+    # a lane per group: blocks are drawn until each lane has its numbers; nearly always two
+    e, n, q = k.e, k.size(product(shape)), _group(dtype)
+    lanes, counter = k.lanes(dtype), int32 if dtype == float32 else int64
+    pieces = k.size((product(shape) + (q * GROUPS - 1)) // (q * GROUPS))
 
     def task(t: Any) -> None:
-        row, group = k.div(t, groups), k.mod(t, groups)
+        row, piece = k.div(t, pieces), k.mod(t, pieces)
         seeds = [key.load(k.add(k.mul(row, 3), j)) for j in range(3)]
-        base = k.add(k.mul(row, n), k.mul(group, 4))
-        room = k.index(k.sub(n, k.mul(group, 4)))
-        start = e.add(seeds[2], k.index(k.mul(group, RESERVED)))
+        first = k.mul(piece, GROUPS)
+        here = k.min(k.sub(n, k.mul(first, q)), q * GROUPS)
 
-        def draw(v: Any) -> Any:
-            found, block = v
-            u = [uniform(w) for w in _philox_words(e, block, seeds[:2], 1)]
-            for a, c in ((u[0], u[1]), (u[2], u[3])):
-                r = e.sqrt(e.mul(e.log(e.maximum(a, 1e-7)), -2))
-                angle = e.mul(c, float(np.float32(2 * np.pi)))
-                for z in (e.mul(e.sin(angle), r), e.mul(e.cos(angle), r)):
-                    take = e.and_(e.cmp("lt", e.abs(z), 2), e.cmp("lt", found, 4))
-                    e.if_(e.and_(take, e.cmp("lt", found, room)), lambda z=z, found=found: (out.store(z, k.add(base, found)), [])[1])
-                    found = e.add(found, e.cast(take, int64))
-            return [found, e.add(block, 1)]
-        e.while_([e.const(int64, 0), start], lambda v: e.cmp("lt", v[0], 4), draw)
+        def step(i: Any, _: Any) -> Any:
+            start = e.add(seeds[2], k.index(k.mul(k.add(first, i), q * RESERVED // 4)))
+            zero, none = e.const(counter, 0, lanes), e.const(dtype, 0, lanes)
+
+            def draw(v: Any) -> Any:
+                found, block, *slots = v
+                for z in philox.emit_normals(e, philox.emit_words(e, block, seeds[:2]), dtype):
+                    take = e.cmp("lt", e.abs(z), 2)
+                    slots = [e.select(e.and_(take, e.cmp("eq", found, j)), z, s) for j, s in enumerate(slots)]
+                    found = e.add(found, e.cast(take, counter))
+                return [found, e.add(block, 1), *slots]
+            at = philox.consecutive(e, start, lanes, q * RESERVED // 4)
+            _, _, *slots = e.while_([zero, at, *[none] * q], lambda v: e.any(e.cmp("lt", v[0], q)), draw)
+            done = k.mul(i, q)
+            philox.store_blocks(k, out, slots, k.add(k.add(k.mul(row, n), k.mul(first, q)), done), k.sub(here, done))
+            return []
+        e.loop(0, k.div(k.add(here, q - 1), q), lanes, [], step)
     k.tasks(task)
 
 
 truncated_normal = define(OpDef(
-    "truncated_normal", _truncated_infer, quiet(_truncated_ref), _NONE, _NONE, _draw_vmap("truncated_normal"),
-    Loops(_emit_truncated, tasks=lambda out, key, *, shape, dtype: _rows_of(key) * ((product(shape) + 3) // 4)),
-    _draw_samples((float32,)), (((Aval((3,), int64),), {"shape": (2,), "dtype": float64}, "are not available"),),
-    doc="Standard normal numbers with |z| < 2: groups of four start 256 blocks apart and redraw."))
+    "truncated_normal", _draw_infer("f"), quiet(_truncated_ref), _NONE, _NONE, _draw_vmap("truncated_normal"),
+    Loops(_emit_truncated, tasks=lambda out, key, *, shape, dtype: _rows_of(key) * (
+        (product(shape) + (_group(dtype) * GROUPS - 1)) // (_group(dtype) * GROUPS))),
+    lambda rng: [*_draw_samples((float32, float64))(rng), Sample((_KEYS[1],), {"shape": (3001,), "dtype": float32}, grad=False)],
+    (((Aval((3,), int64),), {"shape": (2,), "dtype": int32}, "are not available"),),
+    doc="Standard normal numbers with |z| < 2: groups of four (two in float64) draw blocks of their own until they are full."))
 
+
+# ---- shuffle -------------------------------------------------------------------------------------------------------------------
+
+
+def _permutation_infer(words: Aval, *, count: Size) -> Aval:
+    if words.dtype != uint32 or words.ndim < 1 or words.shape[-1] != maximum(count - 1, 0):
+        raise ShapeError(f"a permutation of {count!r} is made of u32[..., {maximum(count - 1, 0)!r}], got {words}")
+    return Aval((*words.shape[:-1], count), int64)
+
+
+def _permutation_ref(words: Any, *, count: int) -> Any:
+    words = np.asarray(words)
+    out = np.tile(np.arange(count), (math.prod(words.shape[:-1]), 1))
+    for row, w in zip(out, words.reshape(len(out), max(count - 1, 0))):
+        for i, word in enumerate(w.tolist()):
+            j = i + word % (count - i)
+            row[i], row[j] = row[j], row[i]
+    return out.reshape((*words.shape[:-1], count))
+
+
+def _emit_permutation(k: Any, out: Any, words: Any, *, count: Size) -> None:
+    e, n, m = k.e, k.size(count), k.size(maximum(count - 1, 0))
+
+    def task(t: Any) -> None:
+        base = k.mul(t, n)
+        k.range(n, lambda i: out.store(i, k.add(base, i)))
+
+        def swap(i: Any) -> None:
+            word = e.cast(words.load(k.add(k.mul(t, m), i)), int64)
+            j = k.add(i, k.mod(word, k.sub(n, i)))
+            here, there = out.load(k.add(base, i)), out.load(k.add(base, j))
+            out.store(here, k.add(base, j))
+            out.store(there, k.add(base, i))
+        k.range(m, swap)
+    k.tasks(task)
+
+
+permutation = define(OpDef(
+    "permutation", _permutation_infer, _permutation_ref, _NONE, _NONE,
+    lambda b, size, ins, dims, *, count: (b.permutation(move_axis(b, ins[0], dims[0], 0), count=count), 0),
+    Loops(_emit_permutation, tasks=lambda out, words, *, count: product(words.shape[:-1])),
+    lambda rng: [Sample((rng.integers(0, 2**32, (*lead, max(c - 1, 0))).astype(np.uint32),), {"count": c}, grad=False)
+                 for lead in ((), (3,)) for c in (0, 1, 2, 7, 100)],
+    (((Aval((4,), uint32),), {"count": 4}, "a permutation of 4 is made of u32[..., 3]"),),
+    doc="0 .. count-1 shuffled by Fisher and Yates' method from the front: i changes places with i + word mod (count - i)."))
+
+
+def _shuffle_infer(key: Aval, *, count: Size) -> Aval:
+    return _bits_infer(key, count=count).with_dtype(int64)
+
+
+random_shuffle = composed(
+    "random_shuffle", _shuffle_infer, lambda key, *, count: _permutation_ref(_bits_ref(key, count=max(count - 1, 0)), count=count),
+    lambda b, key, *, count: b.permutation(b.random_bits(key, count=maximum(count - 1, 0)), count=count),
+    lambda rng: [Sample((k,), {"count": c}, grad=False) for k in _KEYS for c in (0, 1, 10, 33)],
+    (((Aval((2,), int64),), {"count": 4}, "a key must be i64[..., 3]"),),
+    "A random permutation of 0 .. count-1, in TF1's order.", vjp=_NONE, jvp=_NONE, vmap=_draw_vmap("random_shuffle"))

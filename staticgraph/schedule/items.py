@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..dtypes import float16
 from ..errors import InternalError_, UnimplementedError
-from ..ir.aval import Aval, TupleAval, product
+from ..ir.aval import Aval, Size, TupleAval, product
 from ..ir.graph import Node, Region
 from ..ir.opdef import Control, Host, Loops, Matmul, NoRule, Reduce, Scalar, Windows
 from ..ir.opdef import View as ViewLowering
-from .views import View, collapse
+from .views import View, collapse, contiguous
 
 ROW_BLOCK = 4096                             # elements of one block of a reduction along a row
 COLUMN_BLOCK = 1024                          # and down a column
@@ -40,7 +41,7 @@ class Value:
 class Item:
     """One computation. ``emit(e, *values)`` is given for elementwise ones."""
 
-    kind: str                                # leaf, scalar, reduce, matmul, loops, control, host
+    kind: str                                # leaf, scalar, turn, reduce, matmul, loops, control, host
     node: Node
     operands: list[View] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
@@ -90,8 +91,7 @@ class ItemBuilder:
         """The view, copied if it is not contiguous."""
         if view.is_contiguous:
             return view
-        aval = view.base.aval.with_shape(view.shape)
-        return self.add("scalar", node, (view,), emit=lambda e, x: x, avals=(aval,)).value.whole()
+        return self.dense_copy(view, node)
 
     def visit(self, node: Node) -> None:
         """Make the node's item or view."""
@@ -113,6 +113,8 @@ class ItemBuilder:
         elif isinstance(lower, Reduce):
             self.views[node] = self.reduce(ins[0], node, lower.combine)
             return
+        elif isinstance(lower, (Matmul, Windows)) and node.aval.dtype is float16:
+            raise UnimplementedError(None, None, f"operation {node.op.name!r} has no native code for float16: cast to float32 around it")
         elif isinstance(lower, Matmul):
             item = self.add("matmul", node, [self.matrix(v, node) for v in ins])
         elif isinstance(lower, Windows):
@@ -194,8 +196,26 @@ class ItemBuilder:
         return view if fine else self.dense_copy(view, node)
 
     def dense_copy(self, view: View, node: Node) -> View:
+        """The view as a value of its own."""
         aval = view.base.aval.with_shape(view.shape)
+        if turned_axes(view) is not None:
+            return self.add("turn", node, (view,), avals=(aval,)).value.whole()
         return self.add("scalar", node, (view,), emit=lambda e, x: x, avals=(aval,)).value.whole()
+
+
+Turned = tuple[tuple[Size, ...], tuple[Size, ...], tuple[Size, ...], int]
+
+
+def turned_axes(view: View) -> Turned | None:
+    """Where a copy of the view turns an axis: (collapsed sizes, strides in the source and in the copy, the source's contiguous axis)."""
+    dtype = view.base.aval.dtype
+    if dtype.kind not in "fiu" or dtype.size not in (4, 8):
+        return None
+    sizes, (source, dest) = collapse(view.shape, [view.strides, contiguous(view.shape)])
+    across = next((k for k, (n, s) in enumerate(zip(sizes, source)) if s == 1 and isinstance(n, int) and n >= 4), None)
+    if across is None or across == len(sizes) - 1 or source[-1] == 0 or not isinstance(sizes[-1], int) or sizes[-1] < 4:
+        return None
+    return sizes, source, dest, across
 
 
 def _positive(stride: Any) -> bool:
