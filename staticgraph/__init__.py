@@ -34,6 +34,7 @@ _MODULES = {
     "surface.gradients": "gradients hessians custom_gradient IndexedSlices IndexedSlicesValue",
     "surface.control": "cond while_loop case scan map_fn foldl foldr",
     "surface.scopes": "name_scope control_dependencies device colocate_with get_collection get_collection_ref add_to_collection convert_to_tensor",
+    "surface.host_ops": "py_func",
     "train.schedules": "clip_by_global_norm clip_by_norm clip_by_average_norm global_norm",
     "functional": "function grad value_and_grad vjp jvp vmap jacfwd jacrev hessian hvp checkpoint",
     "tools.gradcheck": "check_gradients",

@@ -21,6 +21,7 @@ from .ir.aval import Aval, Dim, TupleAval, evaluate, substitute, symbols_of
 from .ir.graph import Graph, Node, Region
 from .ir.opdef import Control
 from .ir.text import print_node
+from .runtime.hostcall import host_function, raise_host_failure
 from .runtime.state import StateStore
 
 
@@ -364,7 +365,11 @@ class Variant:
         lease = store.acquire(self.reads, writes)
         done = False
         try:
-            status, error = self.native.run(feeds, outs, [lease.arrays[k] for k in self.states], [values[s] for s in self.symbols])
+            failures: list[Any] = []
+            host = host_function(self.program.hosts, values, failures) if self.program.hosts else None
+            status, error = self.native.run(feeds, outs, [lease.arrays[k] for k in self.states], [values[s] for s in self.symbols], host)
+            if failures:
+                raise_host_failure(*failures[0])
             if status:
                 self._fail(status, error, values)
             done = True

@@ -161,6 +161,47 @@ def test_a_guard_in_a_threaded_kernel_reports_the_same_element_at_any_thread_cou
     assert str(min(bad)) in messages[0] and str(indices[min(bad)]) in messages[0]
 
 
+def test_python_functions_between_native_segments_and_in_loops():
+    x = sg.placeholder(sg.float32, [3])
+    seen = []
+
+    def double(a):
+        seen.append(a.copy())
+        return a * np.float32(2)
+    y = sg.exp(sg.py_func(double, [sg.sin(x)], sg.float32, shapes=[3])) + 1.0
+
+    def body(i, a):
+        return [i + 1, sg.py_func(double, [a + 1.0], sg.float32, shapes=[3])]
+    _, z = sg.while_loop(lambda i, a: i < 4, body, [sg.constant(0), x])
+    with session() as s:
+        data = np.array([0.1, 0.2, 0.3], "f4")
+        assert np.allclose(s.run(y, {x: data}), np.exp(2 * np.sin(data)) + 1) and len(seen) == 1
+        want = data
+        for _ in range(4):
+            want = (want + 1) * 2
+        assert np.allclose(s.run(z, {x: data}), want) and len(seen) == 5
+        assert sg.gradients(y, [x]) == [None]
+
+
+def test_errors_of_python_functions():
+    v = sg.Variable(1.0)
+    with sg.control_dependencies([v.assign(5.0)]):
+        fails = sg.py_func(lambda: 1 / 0, [], sg.float32)
+    with session() as s:
+        with pytest.raises(sg.errors.UnknownError, match="ZeroDivisionError: division by zero"):
+            s.run(fails)
+        assert s.run(v) == 1
+        with pytest.raises(InvalidArgumentError, match="0-th value returned by PyFunc is double, but expects float"):
+            s.run(sg.py_func(lambda: np.float64(1), [], sg.float32))
+        with pytest.raises(InvalidArgumentError, match="shapes="):
+            s.run(sg.py_func(lambda: np.zeros(3, "f4"), [], sg.float32))
+        calls = []
+        effect = sg.py_func(lambda: calls.append(1), [], [])
+        with sg.control_dependencies([effect]):
+            after = sg.identity(sg.constant(1.0))
+        assert s.run(after) == 1 and s.run(effect) is None and len(calls) == 2
+
+
 def test_a_failing_step_leaves_every_variable_as_it_was():
     i = sg.placeholder(sg.int32, [])
     v, w = sg.Variable(np.arange(5.0)), sg.Variable(3)

@@ -1,25 +1,7 @@
 """All ops: importing this package fills the table ``OPS``, one file per family."""
 
-from . import (
-    activations,
-    control,
-    conv,
-    elementwise,
-    index,
-    index_nd,
-    linalg,
-    logic,
-    losses,
-    nn,
-    norm,
-    pool,
-    random,
-    reduce,
-    scans,
-    shape,
-    sort,
-    state,
-    windows,
-)
+import importlib
+import pkgutil
 
-__all__ = ["activations", "control", "conv", "elementwise", "index", "index_nd", "linalg", "logic", "losses", "nn", "norm", "pool", "random", "reduce", "scans", "shape", "sort", "state", "windows"]
+for _family in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+    importlib.import_module(f"{__name__}.{_family}")

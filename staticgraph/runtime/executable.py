@@ -17,7 +17,6 @@ I64 = ctypes.c_int64
 NONE = 2**63 - 1
 OK, ERROR, NEED_WORKSPACE, CANCELLED, HOST, BAD_ARGUMENT, UNSUPPORTED_CPU = range(7)
 _WALK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
-HOST_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, I64, ctypes.POINTER(ctypes.c_void_p))
 
 
 class SgError(ctypes.Structure):
