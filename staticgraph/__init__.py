@@ -20,7 +20,8 @@ _MODULES = {
     "surface.tensor": "Tensor Operation",
     "surface.shapes": "TensorShape Dimension",
     "surface.session": "Session InteractiveSession",
-    "surface.variables": "Variable GraphKeys AUTO_REUSE VariableScope get_variable variable_scope get_variable_scope make_template assign assign_add assign_sub "
+    "surface.sharing": "AUTO_REUSE VariableScope get_variable variable_scope get_variable_scope make_template",
+    "surface.variables": "Variable GraphKeys assign assign_add assign_sub "
                          "scatter_add scatter_sub scatter_update global_variables all_variables trainable_variables local_variables variables_initializer "
                          "global_variables_initializer local_variables_initializer initialize_all_variables initialize_variables is_variable_initialized "
                          "group no_op",

@@ -13,8 +13,9 @@ from ..surface.funnel import convert, emit, emit_operation
 from ..surface.gradients import IndexedSlices, gradients
 from ..surface.ledger import get_default_graph
 from ..surface.math_ops import cast
+from ..surface.sharing import get_variable_scope
 from ..surface.tensor import Operation, Tensor
-from ..surface.variables import GraphKeys, Variable, get_variable_scope, group_node, trainable_variables
+from ..surface.variables import GraphKeys, Variable, group_node, trainable_variables
 
 Builder = Any
 

@@ -12,8 +12,9 @@ from ..surface.array_ops import constant
 from ..surface.funnel import convert, emit
 from ..surface.ledger import get_default_graph
 from ..surface.math_ops import FUNCTIONS, cast
+from ..surface.sharing import get_variable
 from ..surface.tensor import Tensor
-from ..surface.variables import GraphKeys, Variable, get_variable, group
+from ..surface.variables import GraphKeys, Variable, group
 
 
 def _steps(global_step: Any, like: Any) -> Tensor:
