@@ -81,7 +81,6 @@ silu = elementwise("silu", quiet(same(lambda x: x * _sigmoid(x))), _silu_partial
 
 _ROOT_HALF, _INV_ROOT_2PI = 0.70710678118654752, 0.39894228040143267
 _ROOT_2_PI, _CUBIC = 0.79788456080286535, 0.044715
-_FLAT_GELU = 40.0                            # beyond it the derivative is exactly 0 or 1 (both forms, float64 too)
 
 
 def _ref_gelu(x: Any, *, approximate: bool = True) -> Any:
@@ -93,17 +92,15 @@ def _ref_gelu(x: Any, *, approximate: bool = True) -> Any:
 
 
 def _gelu_partials(b: Any, y: Any, x: Any, *, approximate: bool = True) -> list[Any]:
-    # x is bounded in the second term, so that no power of it overflows beside a factor of 0
-    c = b.minimum(b.maximum(x, b.like(x, -_FLAT_GELU)), b.like(x, _FLAT_GELU))
-    c2 = b.square(c)
+    # far out the second term is a strong zero: powers of x may overflow beside it
+    x2 = b.square(x)
     if approximate:
-        u = b.mul(b.like(x, 2 * _ROOT_2_PI), b.add(c, b.mul(b.like(x, _CUBIC), b.mul(c, c2))))
-        s = b.sigmoid(u)
-        du = b.mul(b.like(x, 2 * _ROOT_2_PI), b.add(b.mul(b.like(x, 3 * _CUBIC), c2), b.like(x, 1)))
-        return [b.add(s, b.mul(b.mul(c, du), b.mul(s, b.sub(b.like(s, 1), s))))]
+        s = b.sigmoid(b.mul(b.like(x, 2 * _ROOT_2_PI), b.add(x, b.mul(b.like(x, _CUBIC), b.mul(x, x2)))))
+        du = b.mul(b.like(x, 2 * _ROOT_2_PI), b.add(b.mul(b.like(x, 3 * _CUBIC), x2), b.like(x, 1)))
+        return [b.add(s, b.mulz(b.mul(s, b.sub(b.like(s, 1), s)), b.mul(x, du)))]
     cdf = b.mul(b.like(x, 0.5), b.add(b.erf(b.mul(x, b.like(x, _ROOT_HALF))), b.like(x, 1)))
-    pdf = b.mul(b.like(x, _INV_ROOT_2PI), b.exp(b.mul(b.like(x, -0.5), c2)))
-    return [b.add(cdf, b.mul(c, pdf))]
+    pdf = b.mul(b.like(x, _INV_ROOT_2PI), b.exp(b.mul(b.like(x, -0.5), x2)))
+    return [b.add(cdf, b.mulz(pdf, x))]
 
 
 def _lower_gelu(e: Any, x: Any, *, approximate: bool = True) -> Any:
