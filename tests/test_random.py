@@ -276,3 +276,25 @@ def test_dropout_of_the_surface_is_the_op_and_shares_noise_along_axes():
     key = np.array([87654321, 3, 0])
     want = native(lambda b, v, k: b.dropout(v, k, b.const(np.float64(0.25))), x, key)
     assert np.array_equal(by_rate, want) and np.array_equal(by_tensor, want)
+
+
+# ---- sizes known at the run only ---------------------------------------------------------------------------------------------------
+
+SIZED = {"uniform": lambda p: p + sg.random_uniform(sg.shape(p), seed=4), "normal": lambda p: p + sg.random_normal(sg.shape(p), seed=4),
+         "truncated": lambda p: p + sg.truncated_normal(sg.shape(p), seed=4), "shuffle": lambda p: sg.random_shuffle(p, seed=4),
+         "integers": lambda p: p + sg.cast(sg.random_uniform(sg.shape(p), maxval=9, dtype=sg.int32, seed=4), sg.float32),
+         "dropout": lambda p: sg.nn.dropout(p, 0.5, seed=4)}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_a_size_known_at_the_run_only_gives_the_bits_of_a_constant_one(name):
+    """The second size of a session is the first that is compiled as a run-time value; a shuffle of 1 and a draw of 0 leave the stream alone."""
+    for n in (7, 1, 600):
+        x = np.arange(n, dtype="f4")
+        with sg.Graph().as_default():
+            unknown, known = sg.placeholder(sg.float32, [None]), sg.placeholder(sg.float32, [n])
+            with sg.Session() as s, sg.Session() as t:
+                first = s.run(SIZED[name](unknown), {unknown: x})
+                y = SIZED[name](unknown)
+                assert t.run(y, {unknown: x[:0]}).shape == (0,)
+                assert t.run(y, {unknown: x}).tobytes() == first.tobytes() == s.run(SIZED[name](known), {known: x}).tobytes()
