@@ -15,6 +15,7 @@ import numpy as np
 
 from staticgraph.dtypes import bool_, int64
 from staticgraph.ir import walk
+from staticgraph.ir.aval import Aval, symbols_of
 from staticgraph.ir.graph import Graph, Node
 from staticgraph.ir.rewrite import RewriteBuilder
 from staticgraph.ops import state
@@ -81,6 +82,7 @@ class _State:
 
 def lower_state(fetches: Sequence[Node], feeds: Iterable[Node], uninitialized: frozenset[Any] = frozenset()) -> Lowered:
     """The pure graph that gives ``fetches`` when ``feeds`` are fed (nothing above a fed node runs)."""
+    feeds = list(feeds)
     fed = set(feeds)
     order = walk.ancestors(fetches, stop=fed)
     s = _State(uninitialized)
@@ -118,6 +120,9 @@ def lower_state(fetches: Sequence[Node], feeds: Iterable[Node], uninitialized: f
             if n.op.has_effect:
                 last_effect = made[n]
         seen_by[n] = before
+    for n in feeds:                          # only its sizes are used
+        if n not in made and isinstance(n.aval, Aval) and any(symbols_of(d) for d in n.aval.shape):
+            made[n] = s.input("feed", n, n.aval, n)
     outputs = [_value(s, made[f], f) for f in fetches]
     versions = []
     for key, history in s.history.items():

@@ -95,6 +95,19 @@ def test_two_batch_sizes_and_a_third_without_a_third_compile():
         assert len(compiled.variants) == 2
 
 
+def test_sizes_of_a_placeholder_that_nothing_reads():
+    p = sg.placeholder(sg.float32, [None, 3])
+    q = sg.placeholder(sg.float32, [None])
+    with session() as s:
+        for rows in (2, 5, 6):
+            assert list(s.run(sg.shape(p), {p: np.zeros((rows, 3))})) == [rows, 3]
+            assert s.run(sg.zeros([sg.shape(p)[0]]), {p: np.zeros((rows, 3))}).shape == (rows,)
+            total, many = s.run([sg.reduce_sum(q), sg.shape(p)], {p: np.zeros((rows, 3)), q: np.ones(4)})
+            assert total == 4 and list(many) == [rows, 3]
+        with pytest.raises(InvalidArgumentError, match="You must feed a value for placeholder tensor"):
+            s.run(sg.shape(p))
+
+
 def test_embedding_gradients_are_slices_also_through_adam():
     table = sg.Variable(np.ones((1000, 4), "f4"))
     ids = sg.placeholder(sg.int32, [None])

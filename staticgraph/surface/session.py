@@ -12,6 +12,7 @@ from .. import source
 from ..config import Config, log, log_wants
 from ..errors import Error, FailedPreconditionError, InvalidArgumentError
 from ..ir import walk
+from ..ir.aval import Dim, TupleAval, symbols_of
 from ..ir.graph import Node
 from ..ir.opdef import OPS
 from ..runtime.state import StateStore
@@ -37,13 +38,30 @@ class Plan:
         self.order = walk.ancestors(nodes, stop=fed) if nodes else []
         self.variables = sorted({n.attr("uid") for n in self.order if n.op is OPS["variable"]} | {
             uid for n in self.order for r in n.regions for uid in _variables_in(r)})
-        needed = set(self.order)
+        needed = {*self.order, *_sources_of_sizes(g, self.order)}
         self.used = [t for t in feeds if t.node in needed]
-        open_nodes = [n for n in self.order if n.op is OPS["placeholder"] and n not in set(fed)]
+        open_nodes = [n for n in (*self.order, *(needed - set(self.order))) if n.op is OPS["placeholder"] and n not in set(fed)]
         self.defaults = {n: g.defaults[n].array for n in open_nodes if n in g.defaults}
         self.unfed = [n for n in open_nodes if n not in g.defaults]
         self.executables: dict[frozenset[Any], Any] = {}
         self.reads_missing: Any = None
+
+
+def _sources_of_sizes(g: Graph, order: list[Node]) -> list[Node]:
+    """Placeholders that no node reads but whose sizes the nodes need: ``shape(p)`` alone."""
+    present = set(order)
+    open_sizes = {n: set().union(*(symbols_of(d) for d in n.aval.shape)) for n in g.placeholders if n not in present}
+    open_sizes = {n: names for n, names in open_sizes.items() if names}
+    if not open_sizes:
+        return []
+    read: set[str] = set()
+    for n in order:
+        sizes = [d for a in (n.aval.elements if isinstance(n.aval, TupleAval) else (n.aval,)) for d in a.shape]
+        sizes += [d for _, v in n.attrs if isinstance(v, tuple) for d in v if isinstance(d, Dim)]
+        read.update(*(symbols_of(d) for d in sizes))
+    for n in present & set(g.placeholders):
+        read.difference_update(*(symbols_of(d) for d in n.aval.shape))
+    return [n for n, names in open_sizes.items() if names & read]
 
 
 def _variables_in(region: Any) -> set[Any]:
