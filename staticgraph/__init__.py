@@ -41,8 +41,8 @@ _MODULES = {
     "tools.gradcheck": "check_gradients",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
-_RENAMED = {"bool": ("dtypes", "bool_"), "slice": ("surface.array_ops", "slice_"), "range": ("surface.array_ops", "range_"),
-            "tuple": ("surface.variables", "tuple_"), "strided_slice": ("surface.array_ops", "strided_slice"), "newaxis": ("surface.scopes", "newaxis")}
+_RENAMED = {"bool": ("dtypes", "bool_"), "slice": ("surface.indexing", "slice_"), "range": ("surface.array_ops", "range_"),
+            "tuple": ("surface.variables", "tuple_"), "strided_slice": ("surface.indexing", "strided_slice"), "newaxis": ("surface.scopes", "newaxis")}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,4 +4,5 @@ All of it is loaded at once: operators of tensors are filled in by the modules t
 """
 
 from . import array_ops as array_ops
+from . import indexing as indexing
 from . import math_ops as math_ops

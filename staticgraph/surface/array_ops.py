@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..dtypes import as_dtype, bool_, float32, int32
-from ..errors import DTypeError, ShapeError
+from ..dtypes import as_dtype, float32, int32
+from ..errors import ShapeError
 from ..ir.aval import Aval, Dim, Size, product
 from ..ir.opdef import OPS
 from ..ops.helpers import normalize_axis
 from ..ops.shape import resolve_shape
+from .deferred import Ranks, recorded
 from .funnel import constant_of, convert, dynamic, emit, is_dynamic, operands
 from .ledger import get_default_graph
 from .shapes import TensorShape, to_sizes
 from .sizes import known, sizes_from, static_axes, static_int
-from .tensor import OPERATORS, Tensor
+from .tensor import Tensor
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
@@ -44,19 +45,23 @@ def constant_array(value: Any, dtype: Any) -> Any:
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
-    """A value to be fed. ``None`` in ``shape`` is a size that each run may choose."""
+    """A value to be fed. ``None`` in ``shape`` is a size that each run may choose; without a shape it chooses the rank as well."""
     with source.hide_own_frames():
         g = get_default_graph()
         kind = as_dtype(dtype)
         static = TensorShape(shape)
         sizes = () if static.ndims is None else to_sizes(static)
         t: Tensor = emit("Placeholder", name or "Placeholder", (), lambda b: b.placeholder(aval=Aval(sizes, kind), uid=g.next_uid()), {"dtype": kind, "shape": static})
-        t._known_rank = static.ndims is not None
-        t._shape = static if static.ndims is not None else t._shape
         g.placeholders[t.node] = t
+        if static.ndims is None:
+            g.ranks = g.ranks or Ranks(g)
+            g.ranks.add(t)
+        else:
+            t._shape = static
         return t
 
 
+@recorded
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """``input`` unless it is fed. ValueError for an incompatible shape."""
     with source.hide_own_frames():
@@ -113,12 +118,14 @@ def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
         return emit("Size", name or "Size", (x,), lambda b, n: b.reshape(_sizes(b, (n.aval.size,), as_dtype(out_type)), shape=()))
 
 
+@recorded
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The rank as a scalar."""
     with source.hide_own_frames():
         return constant_of(np.int32(len(convert(input).node.shape)), None, name or "Rank")
 
 
+@recorded
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     """The same elements under another shape; one size may be -1."""
     if is_dynamic((tensor,)):
@@ -129,6 +136,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
         return emit("Reshape", name or "Reshape", (x,), lambda b, n: b.reshape(n, shape=resolve_shape(n.aval, sizes)))
 
 
+@recorded
 def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool = False) -> Any:
     """Axes in another order (default: reversed)."""
     with source.hide_own_frames():
@@ -140,6 +148,7 @@ def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool
         return emit("Transpose", name or "transpose", (x,), lambda b, n: b.transpose(n, perm=order))
 
 
+@recorded
 def matrix_transpose(a: Any, name: str | None = None) -> Any:
     """The last two axes swapped."""
     rank_ = len(convert(a).node.shape)
@@ -183,6 +192,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
         return emit("Pack", name, operands("Pack", list(values)), lambda b, *ns: b.stack(*ns, axis=axis), {"axis": axis})
 
 
+@recorded
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Any]:
     """The parts along an axis, which is removed."""
     with source.hide_own_frames():
@@ -200,6 +210,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
         return list(emit("Unpack", name, (x,), build, {"axis": axis}))
 
 
+@recorded
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split") -> list[Any]:
     """Pieces along an axis: a number of equal ones, or the sizes given."""
     with source.hide_own_frames():
@@ -226,6 +237,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
         return list(emit("Split", name, (x,), build))
 
 
+@recorded
 def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     """Repeated along each axis."""
     with source.hide_own_frames():
@@ -233,6 +245,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
         return emit("Tile", name or "Tile", (convert(input, name="input"),), lambda b, n: b.tile(n, multiples=m))
 
 
+@recorded
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     """NumPy's broadcasting to a shape."""
     with source.hide_own_frames():
@@ -240,6 +253,7 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
         return emit("BroadcastTo", name or "BroadcastTo", (convert(input, name="input"),), lambda b, n: b.broadcast_to(n, shape=s))
 
 
+@recorded
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Any:
     """Constant padding (before, after) per axis."""
     with source.hide_own_frames():
@@ -267,7 +281,7 @@ def _filled(name: str, value: int) -> Any:
             return emit("Const" if aval.is_static else "Fill", name_ or name, (), lambda b: b.full(aval, value))
     f.__doc__ = f"All {name}."
     f.__name__ = name
-    return lambda shape, dtype=float32, name=None: f(shape, dtype, name)
+    return recorded(lambda shape, dtype=float32, name=None: f(shape, dtype, name))
 
 
 zeros, ones = _filled("zeros", 0), _filled("ones", 1)
@@ -285,6 +299,7 @@ def _filled_like(name: str, value: int) -> Any:
 zeros_like, ones_like = _filled_like("zeros_like", 0), _filled_like("ones_like", 1)
 
 
+@recorded
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A shape filled with a scalar."""
     with source.hide_own_frames():
@@ -293,6 +308,7 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
         return emit("Fill", name or "Fill", (v,), lambda b, n: b.broadcast_to(n, shape=s) if s else n)
 
 
+@recorded
 def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
     """start, start + delta, ... below limit."""
     with source.hide_own_frames():
@@ -315,6 +331,7 @@ def linspace(start: Any, stop: Any, num: int, name: str | None = None) -> Tensor
         return constant_of(np.linspace(start, stop, num).astype(np.float32), None, name or "LinSpace")
 
 
+@recorded
 def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: Any = None, dtype: Any = None, name: str | None = None) -> Any:
     """``on_value`` at each index, ``off_value`` elsewhere."""
     with source.hide_own_frames():
@@ -360,6 +377,7 @@ def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) 
         return emit("TopKV2", name or "TopKV2", (convert(input, name="input"),), lambda b, n: b.top_k(n, k=static_int(k, "k")))
 
 
+@recorded
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """The last axis in order."""
     with source.hide_own_frames():
@@ -371,122 +389,6 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | 
             k = normalize_axis(axis, len(n.shape))
             return move_axis(b, b.sort(move_axis(b, n, k, last), descending=direction.upper() == "DESCENDING"), last, k)
         return emit("Sort", name or "sort", (x,), build)
-
-
-def boolean_mask_refused(*_: Any, **__: Any) -> Any:
-    """The number of kept elements is only known when the graph runs."""
-    raise NotImplementedError("boolean_mask has a size that only the run knows; use where(mask, x, 0)")
-
-
-# ---- indexing -------------------------------------------------------------------------------------------------------------------------
-
-
-def strided_slice(x: Any, index: Any, name: str = "strided_slice") -> Tensor:
-    """``x[index]`` with ints, slices with steps, None, ``...`` and scalar integer tensors."""
-    t = convert(x)
-    items = list(index) if isinstance(index, tuple) else [index]
-    for i in items:
-        ok = isinstance(i, (int, np.integer, slice)) or i is None or i is Ellipsis or isinstance(i, Tensor) or hasattr(i, "_as_tensor")
-        if not ok or isinstance(i, (bool, np.bool_)):
-            raise DTypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid "
-                             f"indices, got {i!r}")
-    if len(items) == 1 and isinstance(items[0], Tensor) and items[0].dtype == bool_:
-        return boolean_mask_refused()
-    dynamic_ = [i for i in items if isinstance(i, Tensor) and known(i.node) is None]
-    if dynamic_:
-        return _dynamic_index(t, items, name)
-    items = [static_int(i, "index") if isinstance(i, Tensor) or hasattr(i, "_as_tensor") else i for i in items]
-    result: Tensor = emit("StridedSlice", name, (t,), lambda b, n: index_node(b, n, items))
-    return result
-
-
-def index_node(b: Any, n: Any, items: list[Any]) -> Any:
-    """Basic indexing of an IR node. ShapeError for an int out of range or too many indices."""
-    items = list(items)
-    used = sum(i is not None and i is not Ellipsis for i in items)
-    rank_ = len(n.shape)
-    if used > rank_:
-        raise ShapeError(f"Index out of range using input dim {rank_}; input has only {rank_} dims")
-    at = next((k for k, i in enumerate(items) if i is Ellipsis), None)
-    if at is None:
-        items += [slice(None)] * (rank_ - used)
-    else:
-        items[at:at + 1] = [slice(None)] * (rank_ - used)
-    starts, sizes, steps, out, axis = [], [], [], [], 0
-    for i in items:
-        if i is None:
-            out.append(1)
-            continue
-        d = n.shape[axis]
-        if isinstance(i, slice):
-            a, c, s = _bounds(i, d)
-            out.append(c)
-        else:
-            i = int(i)
-            if isinstance(d, int) and not -d <= i < d:
-                raise ShapeError(f"slice index {i} of dimension {axis} out of bounds.")
-            a, c, s = (i if i >= 0 else d + i), 1, 1
-        starts.append(a)
-        sizes.append(c)
-        steps.append(s)
-        axis += 1
-    y = b.slice(n, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
-    return b.reshape(y, shape=tuple(out)) if tuple(out) != y.shape else y
-
-
-def _bounds(i: slice, d: Size) -> tuple[Size, Size, int]:
-    """(start, count, step) of a slice of an axis of size ``d``; a size not known is taken to be large enough for the bounds given."""
-    step = 1 if i.step is None else static_int(i.step, "step")
-    parts = [None if v is None else (sizes_from(v)[0]) for v in (i.start, i.stop)]
-    if isinstance(d, int) and all(v is None or isinstance(v, int) for v in parts):
-        r = range(*slice(parts[0], parts[1], step).indices(d))
-        return (r.start if len(r) else 0), len(r), step
-    start, stop = parts
-
-    def place(v: Any) -> Any:
-        return d + v if isinstance(v, int) and v < 0 else v
-    if step > 0:
-        a, z = (0 if start is None else place(start)), (d if stop is None else place(stop))
-    else:
-        a, z = (d - 1 if start is None else place(start)), (-1 if stop is None else place(stop))
-    span = z - a if step > 0 else a - z
-    return a, (span + (abs(step) - 1)) // abs(step) if abs(step) > 1 else span, step
-
-
-def _dynamic_index(t: Tensor, items: list[Any], name: str) -> Tensor:
-    """Scalar integer tensors pick along their axis at run time."""
-    picks = [i for i in items if isinstance(i, Tensor)]
-    rest = [slice(None) if isinstance(i, Tensor) else i for i in items]
-    if Ellipsis in [i for i in rest if not isinstance(i, slice)] or None in rest:
-        raise ShapeError("a scalar tensor as an index cannot be mixed with ... or None here")
-    axes = [k for k, i in enumerate(items) if isinstance(i, Tensor)]
-
-    def build(b: Any, n: Any, *ids: Any) -> Any:
-        ints = [k for k, i in enumerate(rest) if not isinstance(i, slice)]
-        for axis, i in sorted(zip(axes, ids), reverse=True, key=lambda p: p[0]):
-            n = b.gather(n, i, axis=axis, negative="wrap")
-        left = [i for k, i in enumerate(rest) if k not in axes]
-        del ints
-        return index_node(b, n, left)
-    result: Tensor = emit("StridedSlice", name, (t, *picks), build)
-    return result
-
-
-def _getitem(x: Any, index: Any) -> Any:
-    with source.hide_own_frames():
-        return strided_slice(x, index)
-
-
-OPERATORS["__getitem__"] = _getitem
-
-
-def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """``size`` elements from ``begin`` on, per axis (-1: all that remain)."""
-    with source.hide_own_frames():
-        x = convert(input_, name="input")
-        starts, counts = sizes_from(begin, "begin"), sizes_from(size, "size")
-        full = tuple(d - a if c == -1 else c for d, a, c in zip(x.node.shape, starts, counts))
-        return emit("Slice", name or "Slice", (x,), lambda b, n: b.slice(n, starts=starts, sizes=full, steps=(1,) * len(starts)))
 
 
 def flatten_node(b: Any, n: Any) -> Any:

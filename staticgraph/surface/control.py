@@ -14,6 +14,7 @@ from ..ir.graph import Graph as IRGraph
 from ..ir.graph import Node, Region
 from ..ir.opdef import OPS
 from . import nest
+from .deferred import recorded
 from .funnel import convert, emit
 from .ledger import LedgerBuilder, get_default_graph
 from .tensor import Operation, Tensor
@@ -90,6 +91,7 @@ def _result(b: LedgerBuilder, x: Any, dtype: Any = None) -> Node:
     return b.capture(convert(x, dtype).node)
 
 
+@recorded
 def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = False, name: str | None = None, fn1: Any = None, fn2: Any = None) -> Any:
     """The results of ``true_fn()`` or ``false_fn()``; what they make inside runs only if chosen."""
     with source.hide_own_frames():
@@ -130,6 +132,7 @@ class DTypeValueError(DTypeError, ValueError):
     """TF1 raises ValueError where branches differ in dtype."""
 
 
+@recorded
 def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
     """The result of the first function whose predicate holds, else of ``default``."""
     with source.hide_own_frames():
@@ -142,6 +145,7 @@ def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, stric
         return build()
 
 
+@recorded
 def while_loop(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10, back_prop: bool = True,
                swap_memory: bool = False, name: str | None = None, maximum_iterations: Any = None, return_same_structure: bool = False) -> Any:
     """``loop_vars = body(*loop_vars)`` as long as ``cond(*loop_vars)`` holds. Shapes must not change from trip to trip."""
@@ -249,6 +253,7 @@ def _aval(shape: Any, dtype: Any) -> Any:
     return Aval(tuple(shape), dtype)
 
 
+@recorded
 def scan(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
          infer_shape: bool = True, reverse: bool = False, name: str | None = None) -> Any:
     """All accumulators of ``acc = fn(acc, elem)``; without an initializer the first element is the start."""
@@ -264,6 +269,7 @@ def scan(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_i
         return nest.pack(got, joined)
 
 
+@recorded
 def map_fn(fn: Callable[..., Any], elems: Any, dtype: Any = None, parallel_iterations: Any = None, back_prop: bool = True, swap_memory: bool = False,
            infer_shape: bool = True, name: str | None = None) -> Any:
     """``fn`` of every row, stacked."""
@@ -271,11 +277,13 @@ def map_fn(fn: Callable[..., Any], elems: Any, dtype: Any = None, parallel_itera
         return _steps(fn, elems, None, False, True, name or "map")
 
 
+@recorded
 def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None, **_: Any) -> Any:
     """The last accumulator of ``acc = fn(acc, elem)``."""
     return _fold(fn, elems, initializer, False, name or "foldl")
 
 
+@recorded
 def foldr(fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None, **_: Any) -> Any:
     """As ``foldl``, from the last element."""
     return _fold(fn, elems, initializer, True, name or "foldr")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnimplementedError
 from .shapes import TensorShape
 from .tensor import Tensor
 
@@ -38,10 +37,7 @@ def prepared(t: Tensor, value: Any) -> np.ndarray[Any, Any]:
             if array.dtype.kind == "c" and dtype.kind != "c":
                 array = array.real
             array = array.astype(dtype)
-    node = t.node.shape
-    if not t._known_rank and array.ndim:
-        raise UnimplementedError(None, t.op, f"placeholder '{t.op.name}' was made without a shape and is fed an array of shape {array.shape}: "
-                                             "give it a shape (None for sizes that vary); without one it stands for a scalar")
+    node = t.node.shape if t._record is None else array.shape        # without a rank: what fits is checked for the ranks fed
     if len(node) != array.ndim or any(isinstance(d, int) and d != s for d, s in zip(node, array.shape)) or not TensorShape(list(array.shape)).is_compatible_with(t.shape):
         raise ValueError(f"Cannot feed value of shape {array.shape} for Tensor '{t.name}', which has shape '{t.shape}'")
     if not array.flags.c_contiguous or not array.flags.aligned:

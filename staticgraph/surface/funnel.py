@@ -15,7 +15,9 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..ir.builder import to_array
 from ..ir.graph import Node
 from ..ops.helpers import may_equal
+from .deferred import busy, made_again, site_of
 from .ledger import Graph, get_default_graph
+from .shapes import shape_of
 from .tensor import Operation, RefDType, Tensor
 
 
@@ -37,16 +39,22 @@ def graph_of(inputs: Sequence[Any]) -> Graph:
 
 
 def emit(type: str, name: str, inputs: Sequence[Tensor], build: Callable[..., Any], attrs: dict[str, Any] | None = None,
-         weight: int = 1, scope: str | None = None) -> Any:
+         weight: int = 1) -> Any:
     """A new operation of TF type ``type`` called ``name`` (under the current scope) whose IR ``build(b, *nodes)`` makes.
 
     One node gives a tensor, a tuple gives a tuple.
     """
     g = graph_of(inputs)
+    if g.ranks is not None and not busy(g):
+        return g.ranks.call(lambda: _emit(g, type, name, inputs, build, attrs, weight))
+    return _emit(g, type, name, inputs, build, attrs, weight)
+
+
+def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Callable[..., Any], attrs: dict[str, Any] | None, weight: int) -> Any:
     with g.lock:
         g.check_open()
-        site = source.capture(g._scope)
         full = g.operation_name(name)
+        site = site_of(g, full)
         b = g.builder
         saved, b.site = b.site, site
         try:
@@ -63,7 +71,7 @@ def emit(type: str, name: str, inputs: Sequence[Tensor], build: Callable[..., An
         op.device = g._devices[-1] if g._devices else ""
         g.operations[full] = op
         g.op_count += weight
-        for i in inputs:
+        for i in inputs if not made_again() else ():
             i._consumers.append(op)
         nodes = made if isinstance(made, tuple) else (made,)
         op.outputs = [Tensor(op, k, n) for k, n in enumerate(nodes)]
@@ -76,7 +84,7 @@ def emit_operation(type: str, name: str, node: Node | None, graph: Graph, weight
         graph.check_open()
         op = Operation(graph, graph.operation_name(name), type, (), None, weight)
         op.node = node
-        op.site = source.capture(graph._scope)
+        op.site = site_of(graph, op.name)
         graph.operations[op.name] = op
         graph.op_count += weight
         return op
@@ -92,7 +100,7 @@ def _word(error: GraphError, name: str, type: str, inputs: Sequence[Tensor]) -> 
         p, q = next(((p, q) for p, q in pairs if not may_equal(p, q) and 1 not in (p, q)), (None, None))
         text = text if p is None else f"Dimensions must be equal, but are {p} and {q}"
     if isinstance(error, ShapeError) and "input shapes" not in text:
-        shapes = ", ".join("[" + ",".join(str(d) for d in t.shape) + "]" for t in inputs)
+        shapes = ", ".join("[" + ",".join(str(d) for d in (t.shape if t._record is None else shape_of(t.node.shape))) + "]" for t in inputs)
         text = f"{text} for '{name}' (op: '{type}') with input shapes: {shapes}."
     error.args = (text,)
 

@@ -10,6 +10,7 @@ from .. import source
 from ..transforms.gradient import Slices
 from ..transforms.gradient import gradients as node_gradients
 from .array_ops import stop_gradient
+from .deferred import recorded
 from .funnel import convert, emit, graph_of
 from .tensor import Tensor
 from .variables import Variable
@@ -42,6 +43,7 @@ class IndexedSlices:
         return f"IndexedSlices(indices={self.indices}, values={self.values})"
 
 
+@recorded
 def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate_gradients_with_ops: bool = False, gate_gradients: Any = False,
               aggregation_method: Any = None, stop_gradients: Any = None, unconnected_gradients: Any = "none") -> list[Any]:
     """Derivatives of sum(ys) by each x: tensors, ``IndexedSlices`` for rows of a table, None where nothing connects them.
@@ -100,6 +102,7 @@ def _wrapped(found: Any, node: Any) -> Any:
     return emit("Grad", "grad", (), lambda b: found)
 
 
+@recorded
 def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
     """Second derivatives by each x, shape x.shape + x.shape."""
     with source.hide_own_frames():

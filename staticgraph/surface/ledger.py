@@ -82,6 +82,17 @@ class LedgerBuilder(GraphBuilder):
         return GraphBuilder(graph, self.site, self.role, self.scope)
 
 
+class Names(dict[str, int]):
+    """Counters of names; ``log`` keeps what they were before each change."""
+
+    log: list[tuple[str, int | None]] | None = None
+
+    def __setitem__(self, key: str, count: int) -> None:
+        if self.log is not None:
+            self.log.append((key, self.get(key)))
+        super().__setitem__(key, count)
+
+
 class Graph:
     """TF1's ``tf.Graph``: operations, names, scopes, collections, control dependencies."""
 
@@ -89,7 +100,7 @@ class Graph:
         self.ir = IRGraph()
         self.builder = LedgerBuilder(self, self.ir)
         self.operations: dict[str, Any] = {}
-        self._names: dict[str, int] = {}
+        self._names = Names()
         self._scope = ""
         self._scope_names: dict[str, int] = {}
         self._controls: list[Any] = []
@@ -99,6 +110,8 @@ class Graph:
         self.seed: int | None = None
         self.op_count = 0
         self._uids = 0
+        self._spare_uids: list[int] = []                 # numbers of a call that is made again
+        self.ranks: Any = None                           # deferred.Ranks, once there is a placeholder of unknown rank
         self._unfeedable: set[Any] = set()
         self._unfetchable: set[Any] = set()
         self._gradient_overrides: list[dict[str, str]] = []
@@ -318,6 +331,8 @@ class Graph:
 
     def next_uid(self) -> int:
         """A number for a placeholder, variable or stream of this graph."""
+        if self._spare_uids:
+            return self._spare_uids.pop()
         self._uids += 1
         return self._uids
 

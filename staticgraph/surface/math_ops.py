@@ -9,7 +9,9 @@ import numpy as np
 
 from .. import source
 from ..dtypes import DType, as_dtype, bool_, float32, float64, int32, int64
+from ..errors import ShapeError
 from ..ir.opdef import OPS
+from .deferred import recorded
 from .funnel import base_dtype, convert, dynamic, emit, is_dynamic, operands
 from .sizes import static_axes, static_int
 from .tensor import OPERATORS, Tensor
@@ -202,6 +204,7 @@ def count_nonzero(input_tensor: Any, axis: Any = None, keepdims: Any = None, dty
 # ---- matrix products ---------------------------------------------------------------------------------------------------------------
 
 
+@recorded
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, adjoint_a: bool = False, adjoint_b: bool = False,
            a_is_sparse: bool = False, b_is_sparse: bool = False, name: str | None = None) -> Any:
     """Products of the last two axes, the leading ones broadcast."""
@@ -210,6 +213,9 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
         return dynamic("matmul", a, b, transpose_a=ta, transpose_b=tb)
     with source.hide_own_frames():
         ins = operands("MatMul", (a, b), ("a", "b"))
+        for t, other in (ins, ins[::-1]):
+            if t._record is not None and len(other.node.shape) == 2 != len(t.node.shape):            # TF1 then takes MatMul: this says what rank t has
+                raise ShapeError(f"Shape must be rank 2 but is rank {len(t.node.shape)} for '{name or 'MatMul'}' (op: 'MatMul')")
         tf = "MatMul" if len(ins[0].node.shape) == 2 else "BatchMatMulV2"
         return emit(tf, name or "MatMul", ins, lambda bb, p, q: bb.matmul(p, q, transpose_a=ta, transpose_b=tb), {"transpose_a": ta, "transpose_b": tb})
 
@@ -217,6 +223,7 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
 batch_matmul = matmul
 
 
+@recorded
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
     """Products summed over chosen axes (an int: the last n of a with the first n of b)."""
     with source.hide_own_frames():
@@ -257,6 +264,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
         return emit("ClipByValue", name or "clip_by_value", operands("ClipByValue", (t, clip_value_min, clip_value_max)), lambda b, x, lo, hi: b.clip(x, lo, hi))
 
 
+@recorded
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
     """x where the condition holds, else y; a vector condition picks rows."""
     if is_dynamic((condition, x, y)):

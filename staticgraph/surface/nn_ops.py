@@ -7,6 +7,7 @@ from typing import Any
 from .. import source
 from ..errors import ShapeError
 from .array_ops import embedding_lookup, one_hot, top_k
+from .deferred import recorded
 from .funnel import convert, dynamic, emit, is_dynamic, operands
 from .math_ops import FUNCTIONS, _one_of, cast, matmul
 from .random_ops import dropout
@@ -106,6 +107,7 @@ def weighted_cross_entropy_with_logits(targets: Any = None, logits: Any = None, 
         return emit("LogisticLoss", name or "logistic_loss", (z, y, w), build)
 
 
+@recorded
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
     """A bias per channel."""
     if is_dynamic((value, bias)):
@@ -217,6 +219,7 @@ def _padding(padding: Any, data_format: str) -> Any:
     return (pairs[2:] if data_format.startswith("NC") else pairs[1:3]) if len(pairs) == 4 else pairs
 
 
+@recorded
 def conv2d_transpose(value: Any, filter: Any = None, output_shape: Any = None, strides: Any = None, padding: Any = "SAME", data_format: str = "NHWC",
                      name: str | None = None, **_: Any) -> Any:
     """The gradient of conv2d by its input, as an operation: weights are [height, width, out, in]."""

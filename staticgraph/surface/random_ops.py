@@ -10,6 +10,7 @@ from .. import source
 from ..dtypes import as_dtype, float32, float64
 from ..ir.aval import Size, product
 from ..ops.random import advance, shuffle_advance
+from .deferred import recorded
 from .funnel import convert, dynamic, emit, is_dynamic
 from .ledger import get_default_graph
 from .sizes import sizes_from
@@ -63,18 +64,21 @@ def _number(v: Any) -> Any:
     return float(v)
 
 
+@recorded
 def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
     """Normal numbers."""
     with source.hide_own_frames():
         return _draw("random_normal", "RandomStandardNormal", sizes_from(shape), dtype, seed, name or "random_normal", _number(stddev), _number(mean), 6)
 
 
+@recorded
 def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
     """Normal numbers within two standard deviations."""
     with source.hide_own_frames():
         return _draw("truncated_normal", "TruncatedNormal", sizes_from(shape), dtype, seed, name or "truncated_normal", _number(stddev), _number(mean), 6)
 
 
+@recorded
 def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
     """Uniform numbers in [minval, maxval); integers need maxval."""
     with source.hide_own_frames():
@@ -93,6 +97,7 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
         return _draw("random_uniform", "RandomUniform", sizes, kind, seed, name or "random_uniform", span, low, 7)
 
 
+@recorded
 def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | None = None, name: str | None = None, rate: Any = None) -> Any:
     """Each element is kept with ``keep_prob`` (or dropped with ``rate``) and scaled by 1 / keep_prob. ValueError outside (0, 1]."""
     with source.hide_own_frames():
@@ -120,6 +125,7 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | 
         return emit("Dropout", name or "dropout/mul_1", (t, convert(chosen)) if from_tensor else (t,), build, weight=7)
 
 
+@recorded
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
     """Rows in a random order: TF1's for the same seeds."""
     with source.hide_own_frames():

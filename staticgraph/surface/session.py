@@ -16,6 +16,7 @@ from ..ir.aval import Dim, TupleAval, symbols_of
 from ..ir.graph import Node
 from ..ir.opdef import OPS
 from ..runtime.state import StateStore
+from .deferred import depends_on_ranks, ranks_fed
 from .feeds import prepared
 from .ledger import Graph, get_default_graph, get_default_session, stack
 from .tensor import Operation, Tensor
@@ -155,9 +156,10 @@ class BaseSession:
             raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
 
     def _run_flat(self, flat: list[Any], feeds: list[Tensor], values: list[np.ndarray[Any, Any]]) -> list[Any]:
-        plan = self._plan(flat, feeds)
         given = dict(zip(feeds, values))
-        got = iter(self._execute(plan, [given[t] for t in plan.used]))
+        with ranks_fed(self.graph, flat, feeds, values) as ranks:
+            plan = self._plan(flat, feeds, ranks)
+            got = iter(self._execute(plan, [given[t] for t in plan.used]))
         by_tensor: dict[Tensor, Any] = {}
         for t in plan.tensors:
             value = next(got)
@@ -173,8 +175,8 @@ class BaseSession:
                 out.append(v[()] if v.ndim == 0 else v)
         return out
 
-    def _plan(self, flat: list[Any], feeds: list[Tensor]) -> Plan:
-        key = (tuple(id(f) for f in flat), tuple(sorted(id(t) for t in feeds)))
+    def _plan(self, flat: list[Any], feeds: list[Tensor], ranks: Any = None) -> Plan:
+        key = (tuple(id(f) for f in flat), tuple(sorted(id(t) for t in feeds)), ranks)
         plan = self._plans.get(key)
         if plan is None:
             fed = set(feeds)
@@ -227,7 +229,7 @@ class BaseSession:
         node = plan.unfed[0]
         t = self.graph.placeholders.get(node)
         name = t.op.name if t is not None else f"%{node.id}"
-        shape = "" if t is not None and not t._known_rank else " and shape [" + ",".join("?" if not isinstance(d, int) else str(d) for d in node.shape) + "]"
+        shape = "" if t is not None and t.shape.ndims is None else " and shape [" + ",".join("?" if not isinstance(d, int) else str(d) for d in node.shape) + "]"
         spelled = {"float32": "float", "float64": "double"}.get(node.dtype.name, node.dtype.name)
         error = InvalidArgumentError(None, t.op if t is not None else None, f"You must feed a value for placeholder tensor '{name}' with dtype {spelled}{shape}")
         source.add_note(error, f"placeholder made at {node.site.describe()}")
@@ -263,7 +265,7 @@ class BaseSession:
             raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({error.args[0]})") from None
         if not self.graph.is_fetchable(element):
             raise ValueError(f"Operation {getattr(element, 'op', element).name!r} has been marked as not fetchable.")
-        if isinstance(element, Tensor) and not self._owned(element.node):
+        if isinstance(element, Tensor) and not self._owned(element._node):
             raise ValueError(f"Operation {element.op.name!r} has been marked as not fetchable: it is inside of a loop or a branch.")
         out.append(element)
         return lambda values: next(values)
@@ -309,6 +311,8 @@ class BaseSession:
             flat: list[Any] = []
             rebuild = self._flatten(fetches, flat)
             feeds = [self._feed_key(k) for k in feed_list or ()]
+            if depends_on_ranks([*flat, *feeds]):        # what runs depends on what is fed
+                return lambda *values: rebuild(iter(self._run_flat(flat, feeds, [prepared(t, v) for t, v in zip(feeds, values, strict=True)])))
             plan = self._plan(flat, feeds)
         from .callables import prepared_call
         return prepared_call(self, plan, flat, feeds, rebuild)

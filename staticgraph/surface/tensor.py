@@ -57,10 +57,21 @@ class Operation:
         self.outputs: list[Tensor] = []
         self.attrs = dict(attrs or {})
         self.weight = weight
-        self.node: Node | None = None        # what running it runs, for operations without outputs
+        self._node: Node | None = None       # what running it runs, for operations without outputs
+        self._record: Any = None             # the call that is made again for other ranks, where it depends on a placeholder of unknown rank
         self.control_inputs: list[Any] = []
         self.device = ""
         self.site: Any = None
+
+    @property
+    def node(self) -> Node | None:
+        """What running it runs, for operations without outputs."""
+        found: Node | None = self._node if self._record is None or self._node is None else self._record.node_of(self)
+        return found
+
+    @node.setter
+    def node(self, node: Node | None) -> None:
+        self._node = node
 
     def get_attr(self, name: str) -> Any:
         """An attribute. ValueError where there is none."""
@@ -79,7 +90,7 @@ class Operation:
         default_session_for(self.graph, session, "Cannot execute operation using `run()`").run(self, feed_dict)
 
     def _control_nodes_of(self) -> list[Node]:
-        return [t.node for t in self.outputs] if self.outputs else [self.node] if self.node is not None else []
+        return [t.node for t in self.outputs] if self.outputs else [n] if (n := self.node) is not None else []
 
     def _as_graph_element(self) -> Operation:
         return self
@@ -102,14 +113,21 @@ class Tensor:
     __array_priority__ = 100
 
     def __init__(self, op: Operation, index: int, node: Node) -> None:
-        self.op, self.value_index, self.node = op, index, node
+        self.op, self.value_index, self._node = op, index, node
+        self._record: Any = None             # as an operation's
         self._shape = shape_of(node.shape)
         self._consumers: list[Operation] = []
-        self._known_rank = True
+        self._refined: TensorShape | None = None             # by set_shape
 
     graph = property(lambda self: self.op.graph, doc="The graph it belongs to.")
     device = property(lambda self: self.op.device, doc="The device asked for.")
-    dtype = property(lambda self: self.node.dtype, doc="The element type.")
+    dtype = property(lambda self: self._node.dtype, doc="The element type.")
+
+    @property
+    def node(self) -> Node:
+        """The IR node that computes it."""
+        found: Node = self._node if self._record is None else self._record.node_of(self)
+        return found
 
     @property
     def name(self) -> str:
@@ -119,7 +137,10 @@ class Tensor:
     @property
     def shape(self) -> TensorShape:
         """The static shape."""
-        return self._shape if self._known_rank else TensorShape(None)
+        if self._record is None:
+            return self._shape
+        found = self._record.ranks.shape(self)
+        return found if self._refined is None else found.merge_with(self._refined)
 
     def get_shape(self) -> TensorShape:
         """The static shape."""
@@ -127,8 +148,10 @@ class Tensor:
 
     def set_shape(self, shape: Any) -> None:
         """Refine the static shape. ValueError where it contradicts."""
-        self._shape = self.shape.merge_with(TensorShape(shape))
-        self._known_rank = self._shape.ndims is not None
+        merged = self.shape.merge_with(TensorShape(shape))
+        if self._record is not None and merged.ndims is not None:
+            self._record.ranks.pin(self, merged)
+        self._shape = self._refined = merged
 
     def consumers(self) -> list[Operation]:
         """Operations that use it."""
@@ -149,7 +172,7 @@ class Tensor:
         return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def __str__(self) -> str:
-        shape = f", shape={self.shape}" if self._known_rank else ""
+        shape = f", shape={s}" if (s := self.shape).ndims is not None else ""
         return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
 
     __hash__ = object.__hash__

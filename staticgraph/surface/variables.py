@@ -11,6 +11,7 @@ from .. import source
 from ..dtypes import DType, as_dtype
 from ..errors import DTypeError, ShapeError
 from ..ir.opdef import OPS
+from .deferred import apart, recorded, site_of
 from .funnel import convert, emit, emit_operation
 from .ledger import get_default_graph
 from .shapes import TensorShape
@@ -47,7 +48,7 @@ class Variable:
                  caching_device: Any = None, name: str | None = None, variable_def: Any = None, dtype: Any = None, expected_shape: Any = None,
                  import_scope: Any = None, constraint: Any = None, use_resource: Any = None, synchronization: Any = None, aggregation: Any = None,
                  shape: Any = None) -> None:
-        with source.hide_own_frames():
+        with source.hide_own_frames(), apart(get_default_graph()):
             if initial_value is None:
                 raise ValueError("initial_value must be specified.")
             g = get_default_graph()
@@ -64,7 +65,7 @@ class Variable:
             self.constraint = constraint
 
     def _make(self, g: Any, value: Tensor, name: str, trainable: bool, collections: Any, validate: bool) -> None:
-        if any(not isinstance(s, int) for s in value.node.shape):
+        if any(not isinstance(s, int) for s in value.node.shape) or (value._record is not None and not value.shape.is_fully_defined()):
             raise ShapeError(f"initial_value must have a shape specified: {value!r}")
         self.graph, self.initial_value = g, value
         self.uid = g.next_uid()
@@ -297,6 +298,7 @@ def local_variables(scope: str | None = None) -> list[Variable]:
     return get_default_graph().get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
+@recorded
 def variables_initializer(var_list: Sequence[Variable], name: str = "init") -> Operation:
     """An operation that sets these variables to their initial values."""
     with source.hide_own_frames():
@@ -322,13 +324,14 @@ initialize_variables = variables_initializer
 def group_node(g: Any, nodes: Sequence[Any]) -> Any:
     """A node that runs ``nodes``."""
     b = g.builder
-    b.site = source.capture(g._scope)
+    b.site = site_of(g, "")
     try:
         return b.apply(OPS["group"], (), {}, tuple(dict.fromkeys(nodes)))
     finally:
         b.site = None
 
 
+@recorded
 def is_variable_initialized(variable: Variable) -> Tensor:
     """Whether it has a value, as a bool tensor."""
     with source.hide_own_frames():
@@ -336,6 +339,7 @@ def is_variable_initialized(variable: Variable) -> Tensor:
         return result
 
 
+@recorded
 def group(*inputs: Any, name: str | None = None, **_: Any) -> Operation:
     """An operation that runs all inputs."""
     with source.hide_own_frames():
@@ -344,6 +348,7 @@ def group(*inputs: Any, name: str | None = None, **_: Any) -> Operation:
         return emit_operation("NoOp", name or "group_deps", group_node(g, [n for x in flat for n in x._control_nodes_of()]), g)
 
 
+@recorded
 def no_op(name: str | None = None) -> Operation:
     """An operation that does nothing (but waits for control dependencies)."""
     with source.hide_own_frames():
@@ -351,6 +356,7 @@ def no_op(name: str | None = None) -> Operation:
         return emit_operation("NoOp", name or "NoOp", group_node(g, g._control_nodes()), g)
 
 
+@recorded
 def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Any = None) -> list[Any]:
     """The tensors, none of which is ready before all are."""
     from .array_ops import identity

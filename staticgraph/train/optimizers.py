@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import source
 from ..surface.array_ops import constant
+from ..surface.deferred import recorded
 from ..surface.funnel import convert, emit, emit_operation
 from ..surface.gradients import IndexedSlices, gradients
 from ..surface.ledger import get_default_graph
@@ -57,6 +58,7 @@ class Optimizer:
                 raise ValueError("No variables to optimize.")
             return list(zip(gradients(loss, variables, grad_ys=grad_loss), variables))
 
+    @recorded
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Operation:
         """The update as an operation; with ``global_step`` that is counted up after it."""
         with source.hide_own_frames():

@@ -1,0 +1,423 @@
+"""Placeholders of unknown rank: what depends on one is built for a guessed rank, and again for the ranks that a run feeds.
+
+The IR has no unknown rank. So a public call that touches such a placeholder (or anything made from one) is a *record*: the call itself,
+with the scopes around it. Its operations are in the ledger as always; their IR nodes belong to the *guess*, ranks under which all calls so far
+can be built (scalars, until a call needs something else). A run that feeds other ranks gets a *view*: the records its fetches need, called
+again with placeholders of those ranks, where axes of size 1 are 1, so that they broadcast. Views are kept. ``Tensor.node`` and
+``Operation.node`` answer for the view that is active in the thread, so that gradients, optimizers and control flow need to know nothing of this.
+
+Consequences: a function given to ``cond`` or ``while_loop`` that uses such a tensor may be called more than once; what no rank allows is refused
+while building, what the fed ranks do not allow is an InvalidArgumentError of the run.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice, product
+from typing import Any
+
+import numpy as np
+
+from .. import source
+from ..errors import DTypeError, GraphError, InvalidArgumentError
+from ..ir.aval import Aval, Size, symbol
+from ..ir.graph import Node
+from ..ir.opdef import OPS
+from .ledger import Graph, get_default_graph
+from .shapes import TensorShape, shape_of
+
+Pattern = tuple[Any, ...]                    # per axis: a size, or None for any
+_RANKS = (2, 1, 3, 4, 0, 5)                  # in the order in which they are tried
+_NO_MATTER_OF_RANK = (DTypeError, AttributeError, NameError, NotImplementedError)              # other ranks would not help
+
+
+class _Local(threading.local):
+    record: Record | None = None             # the call that is being recorded
+    view: View | None = None                 # what ``node`` answers for
+    again: Record | None = None              # the call that is being made again
+
+
+_local = _Local()
+
+
+class Record:
+    """A public call that touched tensors of unknown rank, or (``run`` None) a placeholder of unknown rank."""
+
+    def __init__(self, ranks: Ranks, run: Callable[[], Any] | None) -> None:
+        g = ranks.graph
+        self.ranks, self.run = ranks, run
+        self.index = len(ranks.records)
+        self.site = source.capture(g._scope)
+        self.uses: dict[Any, None] = {}      # tensors and operations of other records, in order
+        self.roots: tuple[Any, ...] = ()     # the placeholders all this depends on
+        self.names: list[tuple[str, int | None]] = []                  # name counters before the call changed them
+        self.uids: tuple[int, int] = (g._uids, g._uids)
+        self.apart: set[Any] = set()         # operations of variables made on the way: they are made once
+        self.count = len(g.operations)
+        self.context = {k: getattr(g, k) for k in ("_scope", "_controls", "_variable_scope", "builder", "seed", "op_count")}
+
+    def node_of(self, item: Any) -> Node:
+        """The node of ``item``, one of this record's, in the active view."""
+        record, view = _local.record, _local.view
+        if record is not None and record.ranks is self.ranks:
+            record.uses[item] = None
+        if view is None or view.ranks is not self.ranks:
+            view = self.ranks.guess
+        found = view.nodes.get(item)
+        return found if found is not None else view.make(item)
+
+
+class View:
+    """IR nodes for one choice of ranks."""
+
+    def __init__(self, ranks: Ranks, patterns: dict[Any, Pattern]) -> None:
+        self.ranks, self.patterns = ranks, patterns
+        self.nodes: dict[Any, Node] = {}
+        self.done: set[Record] = set()
+
+    def make(self, item: Any) -> Node:
+        """Call again what ``item`` needs; its node."""
+        with self.ranks.graph.lock:
+            needed: set[Record] = set()
+            stack = [item]
+            while stack:
+                record = stack.pop()._record
+                if record not in needed and record not in self.done:
+                    needed.add(record)
+                    stack.extend(record.uses)
+            for record in sorted(needed, key=lambda r: r.index):
+                try:
+                    if record.run is None:
+                        self._placeholder(record.roots[0])
+                    else:
+                        self._again(record)
+                except GraphError as error:
+                    error.site = error.site or record.site
+                    raise
+                self.done.add(record)
+            if item not in self.nodes:
+                raise GraphError(f"{item.name} does not exist for the ranks {self.described()}")
+            return self.nodes[item]
+
+    def described(self) -> str:
+        """``x (?, ?), y ()``"""
+        return ", ".join(f"{t.op.name} {TensorShape(list(p))}" for t, p in self.patterns.items())
+
+    def _placeholder(self, t: Any) -> None:
+        g = self.ranks.graph
+        sizes: tuple[Size, ...] = tuple(symbol() if d is None else d for d in self.patterns[t])
+        aval = Aval(sizes, t.dtype)
+        n = self.ranks.root.graph.add(OPS["placeholder"], (), (("aval", aval), ("uid", g.next_uid())), aval, site=t.op.site)
+        g.placeholders[n] = t
+        self.nodes[t] = n
+
+    def _again(self, record: Record) -> None:
+        """Make a recorded call in its own context, with a ledger that is thrown away; keep the nodes under the operations' names."""
+        assert record.run is not None
+        g, local = self.ranks.graph, (_local.record, _local.view, _local.again)
+        kept = {k: getattr(g, k) for k in (*record.context, "operations", "_collections", "_finalized", "_spare_uids")}
+        names, log = g._names, g._names.log
+        before = {k: names.get(k) for k, _ in record.names}
+        names.log = None
+        _undo(names, record.names)
+        changed: list[tuple[str, int | None]] = []
+        try:
+            names.log = changed
+            for k, v in record.context.items():
+                setattr(g, k, v)
+            scratch: dict[str, Any] = {}
+            g._finalized = False             # nothing of this shows in the ledger
+            g.operations, g._collections = scratch, {k: list(v) for k, v in g._collections.items()}
+            g._spare_uids = list(range(record.uids[1], record.uids[0], -1))
+            _local.record, _local.view, _local.again = None, self, record
+            record.run()
+        finally:
+            _local.record, _local.view, _local.again = local
+            for k, v in kept.items():
+                setattr(g, k, v)
+            names.log = None
+            _undo(names, changed)
+            _undo(names, list(before.items()))
+            names.log = log
+        for name, op in scratch.items():
+            original = g.operations.get(name)
+            if original is not None and (original in record.apart or original._record is record):
+                self.nodes.update((t, made._node) for t, made in zip(original.outputs, op.outputs))
+                if op._node is not None:
+                    self.nodes[original] = op._node
+
+
+def _undo(names: dict[str, int], changes: Sequence[tuple[str, int | None]]) -> None:
+    for key, old in reversed(changes):
+        if old is None:
+            names.pop(key, None)
+        else:
+            names[key] = old
+
+
+class Ranks:
+    """Of one graph: its placeholders of unknown rank, the records, and the views made so far."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.root = graph, graph.builder
+        self.records: list[Record] = []
+        self.pinned: set[Any] = set()        # placeholders that ``set_shape`` gave a rank
+        self.views: dict[Any, View] = {}
+        self.guess = View(self, {})
+
+    def add(self, t: Any) -> None:
+        """A new placeholder of unknown rank; a scalar until a call needs something else."""
+        record = Record(self, None)
+        record.roots = (t,)
+        self.records.append(record)
+        t._record = record
+        self.guess.nodes[t] = t._node
+        self.guess.done.add(record)
+        for view in {*self.views.values(), self.guess}:
+            view.patterns[t] = ()
+        self.views = {self._key(v.patterns): v for v in {*self.views.values(), self.guess}}
+
+    @staticmethod
+    def _key(patterns: dict[Any, Pattern]) -> Any:
+        return frozenset(patterns.items())
+
+    def view(self, patterns: dict[Any, Pattern]) -> View:
+        """The view for these ranks; placeholders that are not among them keep the guess."""
+        full = {**self.guess.patterns, **patterns}
+        key = self._key(full)
+        found = self.views.get(key)
+        if found is None:
+            found = self.views[key] = View(self, full)
+        return found
+
+    # ---- building ------------------------------------------------------------------------------------------------------------------
+
+    def call(self, run: Callable[[], Any]) -> Any:
+        """``run()``; recorded if it touches what has no rank. Where the guess does not allow the call, the guess is changed."""
+        g = self.graph
+        with g.lock:
+            guess, first = self.guess, None
+            tried: Iterator[View] = iter(())
+            while True:
+                record = Record(self, run)
+                log, g._names.log = g._names.log, record.names
+                _local.record = record
+                try:
+                    result = run()
+                except Exception as error:
+                    if first is None:
+                        first = error
+                        tried = iter(()) if isinstance(error, _NO_MATTER_OF_RANK) else self._others(record)
+                else:
+                    self._keep(record)
+                    return result
+                finally:
+                    _local.record, g._names.log = None, log
+                if not record.uses:
+                    raise first
+                self._roll_back(record)
+                other = next(tried, None)
+                if other is None:
+                    self.guess = guess
+                    raise first
+                self.guess = other
+
+    def _others(self, record: Record) -> Iterator[View]:
+        """Views with other ranks for what the call used: one placeholder changed at a time, then two in all ways, more than two alike."""
+        roots = [r for r in self._roots(record) if r not in self.pinned]
+        base = self.guess.patterns
+        for root in roots:
+            yield from (self.view({**base, root: (None,) * k}) for k in _RANKS if k != len(base[root]))
+        if len(roots) > 1:
+            combined = product(_RANKS, repeat=2) if len(roots) == 2 else ((k,) * len(roots) for k in _RANKS)
+            yield from (self.view({**base, **{r: (None,) * k for r, k in zip(roots, ranks)}}) for ranks in combined)
+
+    @staticmethod
+    def _roots(record: Record) -> list[Any]:
+        return list(dict.fromkeys(r for used in record.uses for r in used._record.roots))
+
+    def _made(self, record: Record) -> list[Any]:
+        ops = self.graph.operations
+        return list(islice(reversed(ops.values()), len(ops) - record.count))[::-1]
+
+    def _keep(self, record: Record) -> None:
+        if not record.uses:
+            return
+        record.roots = tuple(self._roots(record))
+        record.uids = (record.uids[0], self.graph._uids)
+        record.index = len(self.records)
+        self.records.append(record)
+        self.guess.done.add(record)
+        for op in self._made(record):
+            if op in record.apart:
+                continue
+            for t in op.outputs:
+                t._record = record
+                self.guess.nodes[t] = t._node
+            op._record = record
+            if op._node is not None:
+                self.guess.nodes[op] = op._node
+
+    def _roll_back(self, record: Record) -> None:
+        g = self.graph
+        for op in self._made(record):
+            if op not in record.apart:
+                del g.operations[op.name]
+                for t in op.inputs:
+                    t._consumers.remove(op)
+        _undo(g._names, record.names)
+        g.op_count = record.context["op_count"]
+
+    # ---- static shapes ---------------------------------------------------------------------------------------------------------------
+
+    def shape(self, t: Any) -> TensorShape:
+        """What all ranks that can be built agree on: each placeholder's rank is varied, the others as guessed."""
+        if t._record.run is None:
+            return TensorShape(list(self.guess.patterns[t]) if t in self.pinned else None)
+        found: TensorShape | None = None
+        base = self.guess.patterns
+        free = [r for r in t._record.roots if r not in self.pinned]
+        patterns = [{}, *({r: (None,) * k} for r in free for k in range(5) if k != len(base[r]))]
+        for p in patterns:
+            record, _local.record = _local.record, None
+            view, _local.view = _local.view, self.view(p)
+            try:
+                shape = shape_of(t.node.shape)
+            except Exception:                # this rank is not possible
+                continue
+            finally:
+                _local.record, _local.view = record, view
+            if found is None:
+                found = shape
+            elif len(found) != len(shape):
+                return TensorShape(None)
+            else:
+                found = TensorShape([p.value if p.value == q.value else None for p, q in zip(found, shape)])
+        return TensorShape(None) if found is None else found
+
+    def pin(self, t: Any, shape: TensorShape) -> None:
+        """``set_shape``: a placeholder takes that rank, other tensors ranks of placeholders that give it. ValueError where there are none."""
+        if t._record.run is None:
+            self.pinned.add(t)
+            self.guess = self.view({t: tuple(shape.as_list())})
+            return
+
+        def check() -> None:
+            shape_of(t.node.shape).merge_with(shape)
+        self.call(check)
+
+
+def recorded(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A public function that looks at ranks or shapes of its arguments, or calls functions it is given, before it makes an operation."""
+    @functools.wraps(f)
+    def call(*args: Any, **kw: Any) -> Any:
+        with source.hide_own_frames():
+            g = next((g for a in (*args, *kw.values()) if isinstance(g := getattr(a, "graph", None), Graph)), None) or get_default_graph()
+            return f(*args, **kw) if g.ranks is None or busy(g) else g.ranks.call(lambda: f(*args, **kw))
+    return call
+
+
+def busy(g: Graph) -> bool:
+    """Whether a call is being recorded or made again, or a body is traced: then calls belong to that."""
+    return _local.record is not None or _local.again is not None or g.builder.outer is not None
+
+
+@contextmanager
+def apart(g: Graph) -> Iterator[None]:
+    """Within: a variable is made. It is no part of the call that makes it: making that call again must not make another one."""
+    if g.ranks is None:
+        yield
+        return
+    if _local.again is not None:
+        raise GraphError("a variable was made by a function that is called again for other ranks of a placeholder without a shape: make it outside, or give the placeholder a shape")
+    outer, _local.record = _local.record, None
+    log, g._names.log = g._names.log, None
+    count = len(g.operations)
+    try:
+        yield
+    finally:
+        _local.record, g._names.log = outer, log
+        if outer is not None:
+            outer.apart.update(islice(reversed(g.operations.values()), len(g.operations) - count))
+
+
+def made_again() -> bool:
+    """Whether a recorded call is being made again: its operations are not those of the ledger."""
+    return _local.again is not None
+
+
+def site_of(g: Graph, name: str) -> source.Site:
+    """The user's line for a new operation: of a call made again, where it was made first."""
+    again = _local.again
+    if again is None:
+        return source.capture(g._scope)
+    first = again.ranks.graph.operations.get(name)
+    return again.site if first is None else first.site
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------------------------
+
+
+def depends_on_ranks(items: Sequence[Any]) -> bool:
+    """Whether any of these tensors and operations was made from a placeholder of unknown rank."""
+    return any(i._record is not None for i in items)
+
+
+def _fitting(ranks: Ranks, patterns: dict[Any, Pattern], inner: dict[Any, tuple[int, ...]]) -> View:
+    """The view for the placeholders fed in which fed intermediates have the shapes of their values. ValueError where there is none."""
+    if not inner:
+        return ranks.view(patterns)
+    open_roots = list(dict.fromkeys(r for t in inner for r in t._record.roots if r not in patterns and r not in ranks.pinned))
+    for p in (patterns, *({**patterns, **dict.fromkeys(open_roots, (None,) * k)} for k in _RANKS)):
+        view = ranks.view(p)
+        try:
+            if all(TensorShape(list(shape)).is_compatible_with(shape_of((view.nodes.get(t) or view.make(t)).shape)) for t, shape in inner.items()):
+                return view
+        except GraphError:                   # these ranks are not possible
+            continue
+    raise ValueError("Cannot feed " + ", ".join(f"value of shape {shape} for Tensor '{t.name}', which has shape '{t.shape}'" for t, shape in inner.items()))
+
+
+class ranks_fed:
+    """Within: nodes are those for the ranks fed. Gives what tells such views apart, for keys of what is made from their nodes.
+
+    InvalidArgumentError, at the line of the operation, where the ranks fed do not allow what is fetched; ValueError for a fed
+    intermediate of a rank that it cannot have.
+    """
+
+    def __init__(self, graph: Graph, fetches: Sequence[Any], feeds: Sequence[Any], values: Sequence[np.ndarray[Any, Any]]) -> None:
+        self.ranks = graph.ranks if graph.ranks is not None and depends_on_ranks([*fetches, *feeds]) else None
+        self.fetches, self.fed = fetches, dict(zip(feeds, values))
+
+    def __enter__(self) -> View | None:
+        ranks = self.ranks
+        if ranks is None:
+            return None
+        self.saved = _local.view
+        with ranks.graph.lock:
+            _local.view = view = self._view(ranks)
+            try:
+                for i in self.fetches:
+                    if i._record is not None and i not in self.fed:
+                        i._control_nodes_of()
+            except GraphError as error:
+                _local.view = self.saved
+                source.raise_at(error.site, InvalidArgumentError(None, None, f"{error} (placeholders were fed as {view.described()})"))
+            except BaseException:
+                _local.view = self.saved
+                raise
+        return view
+
+    def __exit__(self, *exc: Any) -> None:
+        if self.ranks is not None:
+            _local.view = self.saved
+
+    def _view(self, ranks: Ranks) -> View:
+        roots = {r for i in self.fetches if i._record is not None for r in i._record.roots}
+        guess = ranks.guess.patterns
+        patterns = {t: tuple(1 if s == 1 else guess[t][k] if t in ranks.pinned else None for k, s in enumerate(v.shape))
+                    for t, v in self.fed.items() if t in roots}
+        return _fitting(ranks, patterns, {t: v.shape for t, v in self.fed.items() if t._record is not None and t._record.run is not None})
