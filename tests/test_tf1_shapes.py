@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import staticgraph as tf
+from staticgraph.surface.deferred import ranks_fed
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +98,33 @@ def test_071_a_run_with_other_ranks_adds_nothing_to_the_ledger(graph, sess):
     assert sess.run(second, {x: np.ones((1, 1, 2))}).shape == (1, 1, 2)
 
 
+def test_001_names_and_counts_are_those_of_the_program_with_shapes():
+    def program(shape, other):
+        with tf.Graph().as_default() as g:
+            x, y = tf.placeholder(tf.float32, shape), tf.placeholder(tf.float32, other)
+            h = tf.matmul(x + 1.0, tf.ones([3, 2]))
+            with tf.name_scope("loss"):
+                loss = tf.reduce_mean(tf.square(tf.concat([h, y], 1)[:, 1:]))
+            tf.train.AdamOptimizer().minimize(loss + tf.reduce_sum(tf.Variable([1.0])))
+            return [(op.name, op.type, [i.name for i in op.inputs], [[c.name for c in t.consumers()] for t in op.outputs]) for op in g.get_operations()], g.op_count
+    assert program(None, None) == program([None, 3], [None, 2])
+
+
+def test_123_slots_and_train_ops_are_made_once(sess):
+    x = tf.placeholder(tf.float32)
+    w = tf.Variable([1.0, 2.0])
+    step = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(w * x))
+    init = tf.global_variables_initializer()
+    assert len(tf.global_variables()) == 5
+    for value in (3.0, [1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]]):
+        sess.run(init, {x: value})
+        sess.run(step, {x: value})
+        assert np.allclose(sess.run(w), [0.9, 1.9])              # Adam's first step is the rate
+    slots = [v.initializer for v in tf.global_variables()[1:]]
+    sess.run([slots, step.graph.get_tensor_by_name("Sum:0")], {x: np.ones((2, 2, 2))})
+    assert len(tf.global_variables()) == 5 and tf.get_collection("train_op") == [step]
+
+
 def test_090_a_static_shape_is_what_all_ranks_agree_on(sess):
     x = tf.placeholder(tf.float32)
     assert x.shape.ndims is None and (x * 2.0).shape.ndims is None and tf.transpose(x).shape.ndims is None
@@ -128,6 +156,8 @@ def test_092_set_shape_gives_a_rank(sess):
     assert np.array_equal(sess.run(tf.reduce_sum(x, 1), {x: np.ones((2, 3))}), [3, 3])
     with pytest.raises(ValueError, match=r"Cannot feed value of shape \(3,\) for Tensor 'Placeholder:0', which has shape '\(\?, 3\)'"):
         sess.run(x + 0.0, {x: np.ones(3)})
+    with pytest.raises(ValueError):
+        x[0, 0, 0]
     doubled = y * 2.0
     doubled.set_shape([None, 4])
     assert doubled.shape.as_list() == [None, 4] and sess.run(tf.reduce_sum(doubled, 1), {y: np.ones((2, 4))}).tolist() == [8, 8]
@@ -137,12 +167,20 @@ def test_092_set_shape_gives_a_rank(sess):
 
 def test_093_what_no_rank_allows_is_refused_while_building(graph):
     x = tf.placeholder(tf.float32)
-    count = len(graph.get_operations())
+    ints, rows = tf.constant([[1]]), tf.reshape(tf.matmul(x, tf.ones([2, 3])), [-1, 3])
+    names, count = [op.name for op in graph.get_operations()], graph.op_count
     with pytest.raises(TypeError, match="Input 'b' of 'MatMul' Op has type int32 that does not match type float32 of argument 'a'"):
-        tf.matmul(x, tf.constant([[1]]))
+        tf.matmul(x, ints)
     with pytest.raises(ValueError):
-        tf.reshape(tf.matmul(x, tf.ones([2, 3])), [-1, 3])[0, 0, 0]
-    assert not any(op.type in ("MatMul", "StridedSlice") and op.inputs == [] for op in graph.get_operations()[count:])
+        rows[0, 0, 0]
+
+    def inside():
+        doubled = x * 2.0
+        return tf.matmul(doubled, rows, transpose_b=True) + doubled[0, 0, 0, 0, 0, 0]
+    with pytest.raises(ValueError):
+        tf.cond(tf.placeholder(tf.bool, [], "p"), inside, inside)
+    assert [op.name for op in graph.get_operations()] == [*names, "p"] and graph.op_count == count + 1
+    assert tf.add(x, 1.0).name == "Add:0" and rows.consumers() == []
 
 
 def test_094_ranks_that_do_not_fit_fail_the_run_at_their_line(sess):
@@ -211,10 +249,14 @@ def test_097_and_022_state_behind_an_unknown_rank(sess):
     add = v.assign_add(x)
     with tf.control_dependencies([add]):
         after = tf.constant(1.0) + v
+    total = tf.Variable(0.0)
+    with tf.control_dependencies([total.assign_add(tf.reduce_sum(x))]):
+        seen = total.read_value()
     both = tf.group(add)
     sess.run(tf.global_variables_initializer())
     assert sess.run(after, {x: [1.0, 2.0]}).tolist() == [2, 3]
     assert sess.run(both, {x: [1.0, 1.0]}) is None and sess.run(v).tolist() == [2, 3]
+    assert [sess.run(seen, {x: value}) for value in (1.0, [2.0, 3.0], [[4.0], [5.0]])] == [1, 6, 15]
     call = sess.make_callable(add, [x])
     assert call(np.array([1.0, 1.0])).tolist() == [3, 4]
 
@@ -243,6 +285,18 @@ def test_051_ranks_of_different_threads_do_not_mix(sess):
     for t in threads:
         t.join()
     assert wrong == []
+
+
+def test_051_what_is_fed_concerns_only_the_thread_that_runs(graph):
+    x = tf.placeholder(tf.float32)
+    y = x + 1.0
+    seen = []
+    with ranks_fed(graph, [y], [x], [np.ones((2, 3))]):
+        other = threading.Thread(target=lambda: seen.append(len(y.node.shape)))
+        other.start()
+        other.join()
+        assert (len(y.node.shape), seen) == (2, [0])
+    assert len(y.node.shape) == 0
 
 
 def test_120_deep_chains_of_unknown_rank(sess):

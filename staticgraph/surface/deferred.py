@@ -389,8 +389,11 @@ class ranks_fed:
     """
 
     def __init__(self, graph: Graph, fetches: Sequence[Any], feeds: Sequence[Any], values: Sequence[np.ndarray[Any, Any]]) -> None:
-        self.ranks = graph.ranks if graph.ranks is not None and depends_on_ranks([*fetches, *feeds]) else None
-        self.fetches, self.fed = fetches, dict(zip(feeds, values))
+        self.ranks = graph.ranks
+        if self.ranks is not None:
+            self.fetches, self.fed = fetches, dict(zip(feeds, values))
+            if not depends_on_ranks([*fetches, *feeds]):
+                self.ranks = None
 
     def __enter__(self) -> View | None:
         ranks = self.ranks
