@@ -14,9 +14,11 @@ import numpy as np
 from . import source
 from .config import Config
 from .dtypes import as_dtype
-from .ir.aval import product, symbol
+from .errors import DTypeError, ShapeError
+from .ir.aval import Aval, product, symbol
 from .ir.builder import to_array
 from .ir.graph import Node, Region
+from .ops.helpers import may_equal
 from .runtime.state import StateStore
 from .surface import nest
 from .surface.array_ops import identity, placeholder, stop_gradient, zeros_like
@@ -182,7 +184,7 @@ def grad(fn: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Fun
 
 
 def vjp(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """(fn(*primals), pull) with ``pull(ct)`` the cotangents of the primals."""
+    """(fn(*primals), pull) with ``pull(ct)`` the cotangents of the primals. ``pull`` refuses a cotangent that is not like the result."""
     n = len(primals)
 
     def pulled(*args: Any) -> Any:
@@ -194,16 +196,53 @@ def vjp(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any
         got = [zeros_like(x) if g is None else convert(g) for x, g in zip(leaves, gradients(ys, leaves, grad_ys=cts))]
         return tuple(nest.pack(list(fresh), got))
     back = Function(pulled)
-    return (Function(lambda *a: _call(fn, *a))(*primals) if not isinstance(fn, Function) else fn(*primals)), lambda ct: back(*primals, ct)
+    value = Function(lambda *a: _call(fn, *a))(*primals) if not isinstance(fn, Function) else fn(*primals)
+
+    def pull(ct: Any) -> Any:
+        with source.hide_own_frames():
+            return back(*primals, _directions("vjp: the cotangent", ct, "the result", value))
+    return value, pull
+
+
+def _directions(what: str, given: Any, of: str, like: Any) -> Any:
+    """``given``, which must be like ``like`` leaf by leaf; Python numbers adopt its dtypes. ShapeError, DTypeError."""
+    if not nest.same(given, like):
+        raise ShapeError(f"{what} is not nested like {of}: {nest.map_leaves(_kind, given)} for {nest.map_leaves(_kind, like)}")
+    leaves = []
+    for g, x in zip(nest.flatten(given), nest.flatten(like)):
+        (dtype, shape), number = _kind(x), not hasattr(g, "dtype")
+        g = to_array(g, dtype) if number else g
+        if len(_kind(g).shape) != len(shape) or not all(map(may_equal, _kind(g).shape, shape)):
+            raise ShapeError(f"{what} is {_kind(g)}, {of} {_kind(x)}: they must have one shape")
+        if _kind(g).dtype != dtype:
+            raise DTypeError(f"{what} is {_kind(g)}, {of} {_kind(x)}: they must have one dtype")
+        leaves.append(g)
+    return nest.pack(like, leaves)
+
+
+class _kind:
+    """Dtype and shape of an array, a number or a tensor, printed as ``f64[3]``."""
+
+    def __init__(self, x: Any) -> None:
+        x = x._as_tensor() if hasattr(x, "_as_tensor") else x
+        held = x.node if isinstance(x, Tensor) else x if hasattr(x, "dtype") else to_array(x)
+        self.dtype, self.shape = as_dtype(held.dtype), tuple(held.shape)
+
+    def __iter__(self) -> Any:
+        return iter((self.dtype, self.shape))
+
+    def __repr__(self) -> str:
+        return str(Aval(self.shape, self.dtype))
 
 
 def jvp(fn: Callable[..., Any], primals: Any, tangents: Any) -> Any:
-    """(fn(*primals), its derivative along ``tangents``)."""
+    """(fn(*primals), its derivative along ``tangents``). ShapeError, DTypeError for a tangent that is not like its primal."""
     n = len(primals)
 
     def pushed(*args: Any) -> Any:
         return _push(fn, args[:n], args[n:])
-    return Function(pushed)(*primals, *tangents)
+    with source.hide_own_frames():
+        return Function(pushed)(*primals, *_directions("jvp: a tangent", tuple(tangents), "its primal", tuple(primals)))
 
 
 def _push(fn: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -334,7 +373,8 @@ def hvp(fn: Callable[..., Any], primals: Any, tangents: Any) -> Any:
 
     def pushed(*args: Any) -> Any:
         return _push(by_all, args[:n], args[n:])[1]
-    out = Function(pushed)(*primals, *tangents)
+    with source.hide_own_frames():
+        out = Function(pushed)(*primals, *_directions("hvp: a tangent", tuple(tangents), "its primal", tuple(primals)))
     return out if n > 1 else out[0]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,26 @@ def test_jacobians_and_hessians():
     assert np.allclose(forward, want) and np.allclose(reverse, want)
     assert np.allclose(sg.hessian(lambda x: sg.reduce_sum(x * x * x))(v), np.diag(6 * v))
     assert np.allclose(sg.hvp(lambda x: sg.reduce_sum(x * x * x), (v,), (np.ones(3),)), 6 * v)
+
+
+def test_directions_that_are_not_like_their_values_are_refused():
+    # a scalar or a row would broadcast, and give the derivative along another direction
+    def f(x):
+        return sg.sin(x) * 2.0
+    for bad, message in ((np.ones(2), "jvp: a tangent is f64[2], its primal f64[3]: they must have one shape"), (1.0, "is f64[]"),
+                         (np.ones((1, 3)), "f64[1,3]"), (np.ones(3, np.float32), "one dtype"), ([1.0, 0.0, 0.0], "not nested like its primal")):
+        with pytest.raises((sg.errors.ShapeError, sg.errors.DTypeError), match=re.escape(message)):
+            sg.jvp(f, (v,), (bad,))
+    with pytest.raises(sg.errors.ShapeError, match="the cotangent is f64\\[2\\], the result f64\\[3\\]"):
+        sg.vjp(f, v)[1](np.ones(2))
+    with pytest.raises(sg.errors.ShapeError, match="hvp: a tangent"):
+        sg.hvp(lambda x: sg.reduce_sum(f(x)), (v,), (1.0,))
+
+
+def test_numbers_as_directions_adopt_the_dtype():
+    x = np.float64(2.0)
+    assert sg.jvp(sg.square, (x,), (1.0,))[1] == 4.0 and sg.vjp(sg.square, x)[1](1)[0] == 4.0
+    assert sg.hvp(lambda x: x * x * x, (x,), (1,)) == 12.0
 
 
 def test_vjp_and_jvp():
