@@ -1,0 +1,93 @@
+"""The lectures: each script runs, prints what ``tests/lectures`` says, and leaves the pictures it names.
+
+Lines marked ``[time]`` are measured by the clock: their numbers are not compared. Other numbers agree to one unit of the last digit printed,
+and whole numbers (counts of nodes, operations, bytes) exactly. ``python tests/test_lectures.py`` writes the expected texts again.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LECTURES = sorted((ROOT / "samples" / "lectures").glob("[0-9][0-9]_*.py"))
+EXPECTED = ROOT / "tests" / "lectures"
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+drawing = importlib.util.find_spec("matplotlib") is not None
+
+
+def run(script: Path, out: Path, *options: str) -> str:
+    """What a lecture prints."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "SG_TARGET": os.environ.get("SG_TARGET", ""), "SG_LOG": "", "SG_TRACEBACK": ""}
+    done = subprocess.run([sys.executable, str(script), "--out", str(out), *options], capture_output=True, text=True, env=env, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert done.stderr == ""
+    return done.stdout
+
+
+def lines(text: str) -> list[str]:
+    """What is compared: times without their numbers, pictures by name only, spaces between words as one."""
+    kept = [" ".join(line.split()) for line in text.splitlines() if not line.startswith("  |")]
+    return [NUMBER.sub("#", line) if line.startswith("[time]") else line for line in kept]
+
+
+def unit(number: str) -> float:
+    """One unit of the last digit; 0 for a whole number."""
+    mantissa, _, exponent = number.partition("e")
+    digits = len(mantissa.partition(".")[2])
+    return 10.0 ** (int(exponent or 0) - digits) if digits or exponent else 0.0
+
+
+def same(left: str, right: str) -> bool:
+    """Equal words, and numbers that agree as far as they are printed."""
+    if NUMBER.sub("#", left) != NUMBER.sub("#", right):
+        return False
+    pairs = zip(NUMBER.findall(left), NUMBER.findall(right))
+    return all(a == b or abs(float(a) - float(b)) <= 1.01 * max(unit(a), unit(b)) for a, b in pairs)
+
+
+@pytest.mark.parametrize("script", LECTURES, ids=lambda p: p.stem)
+def test_a_lecture_prints_what_is_expected(script, tmp_path):
+    got, expected = lines(run(script, tmp_path)), lines((EXPECTED / f"{script.stem}.txt").read_text())
+    for k, (a, b) in enumerate(zip(got, expected)):
+        assert same(a, b), f"line {k + 1}: expected\n{b}\ngot\n{a}"
+    assert len(got) == len(expected)
+    named = [line.partition(": ")[2] for line in got if line.startswith("picture: ")]
+    if drawing:
+        assert sorted(p.name for p in tmp_path.glob("*.png")) == sorted(named)
+        assert all((tmp_path / name).stat().st_size > 8000 for name in named)          # an empty page is smaller
+
+
+@pytest.mark.parametrize("script", [p for p in LECTURES if p.name[:2] in ("02", "04")], ids=lambda p: p.stem)
+def test_without_matplotlib_pictures_are_text(script, tmp_path):
+    text = run(script, tmp_path, "--text")
+    assert not list(tmp_path.iterdir())
+    for block in text.split("picture: ")[1:]:
+        rows = [line for line in block.splitlines()[1:] if line.startswith("  |")]
+        assert len(rows) > 3 and max(map(len, rows)) < 110
+
+
+def test_the_first_lecture_is_what_mathematics_says(tmp_path):
+    text = run(LECTURES[0], tmp_path, "--text")
+    forms = text.partition("all forms")[2].partition("picture")[0]
+    rows = [line.split()[-3:] for line in forms.splitlines() if re.search(r"\d", line)]
+    assert len(rows) >= 4 and all(row == ["4.5465", "-1.1714", "0.9093"] for row in rows)
+
+
+def test_every_lecture_has_its_text():
+    assert {p.stem for p in LECTURES} == {p.stem for p in EXPECTED.glob("*.txt")}
+    assert [p.name[:2] for p in LECTURES] == [f"{k:02d}" for k in range(1, len(LECTURES) + 1)]
+
+
+if __name__ == "__main__":
+    import tempfile
+    for lecture in LECTURES:
+        with tempfile.TemporaryDirectory() as folder:
+            (EXPECTED / f"{lecture.stem}.txt").write_text(run(lecture, Path(folder)))
+            print(lecture.stem)
