@@ -13,7 +13,7 @@ from ..errors import DTypeError, ShapeError
 from ..ir.graph import Graph as IRGraph
 from ..ir.graph import Node, Region
 from ..ir.opdef import OPS
-from . import nest
+from . import at_once, nest
 from .deferred import recorded
 from .funnel import convert, emit
 from .ledger import LedgerBuilder, get_default_graph
@@ -100,6 +100,8 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
             raise TypeError("true_fn and false_fn must be callable.")
         if isinstance(pred, (bool, np.bool_)):
             raise TypeError("pred must not be a Python bool")
+        if at_once.is_now(pred):
+            return at_once.branch(pred, true_fn, false_fn, strict)
         g = get_default_graph()
         p = convert(pred)
         if p.dtype != bool_ or p.node.shape:
@@ -156,6 +158,8 @@ def while_loop(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = Non
             raise ValueError("No loop variables provided")
         if not callable(cond) or not callable(body):
             raise TypeError("cond and body must be callable.")
+        if at_once.is_now(loop_vars):
+            return at_once.loop(cond, body, loop_vars, maximum_iterations)
         g = get_default_graph()
         with g.name_scope(name or "while"):
             return _loop(g, cond, body, loop_vars, maximum_iterations)
@@ -218,6 +222,8 @@ def _text(shape: Any) -> str:
 
 def _steps(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, collect: bool, name: str) -> Any:
     """The common loop of scan, map_fn and folds: an accumulator (or None) and results stored by row."""
+    if at_once.is_now(elems, initializer):
+        return at_once.rows(fn, elems, initializer, reverse, collect)
     flat = [convert(e) for e in nest.flatten(elems)]
     n = flat[0].node.shape[0]
     from .array_ops import shape as shape_of_tensor
@@ -262,8 +268,9 @@ def scan(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_i
             return _steps(fn, elems, initializer, reverse, True, name or "scan")
         from .array_ops import concat, expand_dims
         edge = -1 if reverse else 0
-        first = nest.map_leaves(lambda e: convert(e)[edge], elems)
-        rest = nest.map_leaves(lambda e: convert(e)[:-1] if reverse else convert(e)[1:], elems)
+        as_tensor = (lambda e: e) if at_once.is_now(elems) else convert
+        first = nest.map_leaves(lambda e: as_tensor(e)[edge], elems)
+        rest = nest.map_leaves(lambda e: as_tensor(e)[:-1] if reverse else as_tensor(e)[1:], elems)
         got = _steps(fn, rest, first, reverse, True, name or "scan")
         joined = [concat([r, expand_dims(f, 0)] if reverse else [expand_dims(f, 0), r], 0) for f, r in zip(nest.flatten(first), nest.flatten(got))]
         return nest.pack(got, joined)
@@ -293,6 +300,7 @@ def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, n
     with source.hide_own_frames():
         if initializer is None:
             edge = -1 if reverse else 0
-            initializer = nest.map_leaves(lambda e: convert(e)[edge], elems)
-            elems = nest.map_leaves(lambda e: convert(e)[:-1] if reverse else convert(e)[1:], elems)
+            as_tensor = (lambda e: e) if at_once.is_now(elems) else convert
+            initializer = nest.map_leaves(lambda e: as_tensor(e)[edge], elems)
+            elems = nest.map_leaves(lambda e: as_tensor(e)[:-1] if reverse else as_tensor(e)[1:], elems)
         return _steps(fn, elems, initializer, reverse, False, name)
