@@ -84,21 +84,57 @@ def power_of_two(e: Emitter, n: Val, P: Precision) -> Val:
 
 def scale(e: Emitter, x: Val, n: Val, P: Precision) -> Val:
     """x * 2**n, rounded once, for a normal x near 1 and an integral float n within twice the exponents."""
-    if e.target.has("avx512f") and e.target.has("avx512vl") and x.lanes * P.dtype.bits in (128, 256, 512, 1024):
-        return _scalef(e, x, n, P)                      # the same rounding in one instruction
+    if _has_vector_instruction(e, x):
+        return _by_parts(e, _scalef, x, n)              # the same rounding in one instruction
     half = e.sub(e.fma(n, 0.5, P.magic), P.magic)
     return e.mul(e.mul(x, power_of_two(e, half, P)), power_of_two(e, e.sub(n, half), P))
 
 
-def _scalef(e: Emitter, x: Val, n: Val, P: Precision) -> Val:
-    lanes, width = x.lanes, x.lanes * P.dtype.bits
-    if width > 512:
-        low, high = range(lanes // 2), range(lanes // 2, lanes)
-        halves = [_scalef(e, e.shuffle(x, None, h), e.shuffle(n, None, h), P) for h in (low, high)]
-        return e.shuffle(halves[0], halves[1], range(lanes))
-    name = f"llvm.x86.avx512.mask.scalef.p{'s' if P.dtype.bits == 32 else 'd'}.{width}"
-    mask = f"i{max(8, lanes)} -1" + (", i32 4" if width == 512 else "")
-    return e._value(f"call {x.type} @{name}({x.typed}, {n.typed}, {x.typed}, {mask})", x.dtype, lanes)
+def scale_exactly(e: Emitter, x: Val, n: Val, P: Precision) -> Val:
+    """x * 2**n where 2**n and the result are normal numbers."""
+    return _by_parts(e, _scalef, x, n) if _has_vector_instruction(e, x) else e.mul(x, power_of_two(e, n, P))
+
+
+def exponent_and_mantissa(e: Emitter, x: Val) -> tuple[Val, Val] | None:
+    """floor(log2 x) and x / 2**that, in [1, 2), of finite x > 0 by the instructions that give them; None without them."""
+    if not _has_vector_instruction(e, x):
+        return None
+    return _by_parts(e, _getexp, x), _by_parts(e, _getmant, x)
+
+
+def _has_vector_instruction(e: Emitter, x: Val) -> bool:
+    """AVX-512 has instructions for exponents; on other targets integer arithmetic gives the same bits."""
+    return e.target.has("avx512f") and e.target.has("avx512vl") and x.lanes * x.dtype.bits in (128, 256, 512, 1024)
+
+
+def _by_parts(e: Emitter, instruction: Any, *xs: Val) -> Val:
+    """The instruction on vectors of at most one register."""
+    lanes = xs[0].lanes
+    if lanes * xs[0].dtype.bits <= 512:
+        return instruction(e, *xs)
+    halves = [instruction(e, *[e.shuffle(x, None, h) for x in xs]) for h in (range(lanes // 2), range(lanes // 2, lanes))]
+    return e.shuffle(halves[0], halves[1], range(lanes))
+
+
+def _masked(e: Emitter, name: str, x: Val, *operands: str) -> Val:
+    """An AVX-512 intrinsic with all lanes live and the current rounding."""
+    width = x.lanes * x.dtype.bits
+    kind = "ps" if x.dtype.bits == 32 else "pd"
+    rest = [x.typed, f"i{max(8, x.lanes)} -1", *(["i32 4"] if width == 512 else [])]
+    call = f"@llvm.x86.avx512.mask.{name}.{kind}.{width}({', '.join([x.typed, *operands, *rest])})"
+    return e._value(f"call {x.type} {call}", x.dtype, x.lanes)
+
+
+def _scalef(e: Emitter, x: Val, n: Val) -> Val:
+    return _masked(e, "scalef", x, n.typed)
+
+
+def _getexp(e: Emitter, x: Val) -> Val:
+    return _masked(e, "getexp", x)
+
+
+def _getmant(e: Emitter, x: Val) -> Val:
+    return _masked(e, "getmant", x, "i32 0")            # mantissas in [1, 2), with x's sign
 
 
 def fast_two_sum(e: Emitter, a: Val, b: Val) -> tuple[Val, Val]:

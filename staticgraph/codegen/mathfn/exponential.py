@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from ..values import Val
-from .base import Emitter, Precision, fast_two_sum, odd, poly, power_of_two, precision, scale
+from .base import Emitter, Precision, fast_two_sum, odd, poly, power_of_two, precision, scale, scale_exactly
 
 LOG2E = 1 / math.log(2)
 
@@ -75,7 +75,7 @@ def tanh(e: Emitter, x: Val) -> Val:
     P = precision(x)
     a = e.minimum(e.abs(x), 9.1 if P.mantissa == 23 else 19.1)           # 1 from there on
     n, r = split(e, e.add(a, a), P)
-    power = e.mul(e.add(residual(e, r, P), 1.0), power_of_two(e, n, P))
+    power = scale_exactly(e, e.add(residual(e, r, P), 1.0), n, P)
     far = e.sub(1.0, e.div(e.const(x.dtype, 2.0, x.lanes), e.add(power, 1.0)))
     return e.copysign(e.select(e.cmp("lt", a, 0.6), odd(e, a, "TANH", P), far), x)
 
@@ -106,5 +106,8 @@ def cosh(e: Emitter, x: Val) -> Val:
 def sigmoid(e: Emitter, x: Val) -> Val:
     """1 / (1 + exp(-x)) as exp(min(x, 0)) / (1 + exp(-|x|)): nothing overflows, and small results keep their digits."""
     t = exp_in(e, e.neg(e.abs(x)), precision(x))
-    top = e.select(e.cmp("lt", x, 0.0), t, 1.0)
-    return e.div(top, e.add(t, 1.0))
+    down, one = e.cmp("lt", x, 0.0), e.const(x.dtype, 1.0, x.lanes)
+    whole, lost = fast_two_sum(e, one, t)
+    y = e.div(e.select(down, t, one), whole)
+    # what the sum rounded away: y (1 - lost / whole), where 1 / whole is y or 1 - y
+    return e.fma(e.mul(y, lost), e.sub(e.select(down, y, 0.0), e.select(down, one, y)), y)

@@ -6,26 +6,32 @@ h = f*f/2 (FreeBSD's arrangement, which keeps the leading term f exact).
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..values import Val
-from .base import F32, Emitter, Precision, head, poly, precision, widened
+from .base import F32, Emitter, Precision, exponent_and_mantissa, head, poly, precision, widened
 from .coefficients import LOG_F32_PLAIN
 from .exponential import exp_in
 
 
 def split(e: Emitter, x: Val, P: Precision, subnormal: bool = True) -> tuple[Val, Val]:
     """k (an integral float) and m with x = 2**k m, for finite x > 0."""
-    shift: Val | float = float(P.bias)
+    root_half = 0x3F3504F3 if P.mantissa == 23 else 0x3FE6A09E667F3BCD
+    ready = exponent_and_mantissa(e, x)
+    if ready:
+        k, m = ready
+        upper = e.cmp("ge", m, 2 * float(np.array(root_half, P.bits.np).view(P.dtype.np)))
+        return e.select(upper, e.add(k, 1.0), k), e.select(upper, e.mul(m, 0.5), m)
+    shift: Val | float = 2.0 ** P.mantissa + P.bias
     if subnormal:
         small = e.cmp("lt", x, P.tiny)
         x = e.select(small, e.mul(x, 2.0 ** P.mantissa), x)
-        shift = e.select(small, e.const(x.dtype, float(P.bias + P.mantissa), x.lanes), float(P.bias))
-    root_half = 0x3F3504F3 if P.mantissa == 23 else 0x3FE6A09E667F3BCD
+        shift = e.select(small, e.const(x.dtype, shift + P.mantissa, x.lanes), shift)
     moved = e.add(e.bitcast(x, P.bits), P.one - root_half)
     exponent = e.shr(moved, P.mantissa)
     whole = e.bitcast(e.or_(exponent, (P.bias + P.mantissa) << P.mantissa), P.dtype)      # 2**mantissa + exponent
-    k = e.sub(e.sub(whole, 2.0 ** P.mantissa), shift)
     m = e.bitcast(e.add(e.and_(moved, 2 ** P.mantissa - 1), root_half), P.dtype)
-    return k, m
+    return e.sub(whole, shift), m
 
 
 def pieces(e: Emitter, f: Val, P: Precision) -> tuple[Val, Val]:

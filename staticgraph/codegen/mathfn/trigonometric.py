@@ -1,14 +1,15 @@
 """sin, cos, tan and the inverse functions.
 
-The argument is taken to r in [-pi/4, pi/4] and a quadrant, always in float64: by three pieces of pi/2 up to a limit, and by the bits of 2/pi
-that matter (Payne and Hanek, 1983) above it, in a rare function that vectors enter only when a lane needs it.
+The argument is taken to r in [-pi/4, pi/4] and a quadrant in float64 (``single.py`` serves float32): by three pieces of pi/2 up to a
+limit, and by the bits of 2/pi that matter (Payne and Hanek, 1983) above it, in a rare function that vectors enter only when a lane
+needs it.
 """
 
 from __future__ import annotations
 
 from ...dtypes import float32, float64, int64, uint64
 from ..values import Val
-from . import coefficients
+from . import coefficients, single
 from .base import F64, WIDE, Emitter, Precision, fast_two_sum, odd, poly, two_product, widened
 
 LIMIT = 8.0e5                                # beyond it n * pi/2 in three pieces is not accurate enough
@@ -110,25 +111,22 @@ def _cosine(e: Emitter, r: Val, low: Val, P: Precision) -> Val:
 
 
 def _turn(e: Emitter, x: Val, shift: int) -> Val:
-    P = F64 if x.dtype.bits == 64 else WIDE
-    wide = x if x.dtype.bits == 64 else e.cast(x, float64)
-    r, low, q = _reduced(e, wide)
+    """The sine of a float64 x plus ``shift`` quarter turns."""
+    r, low, q = _reduced(e, x)
     q = e.and_(e.add(q, shift), 3) if shift else q
-    y = e.select(e.cmp("ne", e.and_(q, 1), 0), _cosine(e, r, low, P), _sine(e, r, low, P))
+    y = e.select(e.cmp("ne", e.and_(q, 1), 0), _cosine(e, r, low, F64), _sine(e, r, low, F64))
     y = e.select(e.cmp("ge", q, 2), e.neg(y), y)
-    if shift == 0:
-        y = e.select(e.cmp("eq", wide, 0.0), wide, y)                    # the sign of zero
-    return y if x.dtype.bits == 64 else e.cast(y, float32)
+    return y if shift else e.select(e.cmp("eq", x, 0.0), x, y)           # the sign of zero
 
 
 def sin(e: Emitter, x: Val) -> Val:
     """The sine of radians; NaN at infinity."""
-    return _turn(e, x, 0)
+    return single.sin(e, x) if x.dtype.bits == 32 else _turn(e, x, 0)
 
 
 def cos(e: Emitter, x: Val) -> Val:
     """The cosine of radians; NaN at infinity."""
-    return _turn(e, x, 1)
+    return single.cos(e, x) if x.dtype.bits == 32 else _turn(e, x, 1)
 
 
 def tan(e: Emitter, x: Val) -> Val:
@@ -172,7 +170,7 @@ def _asin(e: Emitter, x: Val, P: Precision) -> Val:
 
 def asin(e: Emitter, x: Val) -> Val:
     """The inverse sine; NaN outside [-1, 1]."""
-    return widened(e, _asin, x)
+    return single.asin(e, x) if x.dtype.bits == 32 else _asin(e, x, F64)
 
 
 def _acos(e: Emitter, x: Val, P: Precision) -> Val:
@@ -193,7 +191,7 @@ def _acos(e: Emitter, x: Val, P: Precision) -> Val:
 
 def acos(e: Emitter, x: Val) -> Val:
     """The inverse cosine; NaN outside [-1, 1]."""
-    return widened(e, _acos, x)
+    return single.acos(e, x) if x.dtype.bits == 32 else _acos(e, x, F64)
 
 
 def _angle(e: Emitter, num: Val, den: Val, P: Precision) -> Val:
@@ -220,7 +218,7 @@ def _atan(e: Emitter, x: Val, P: Precision) -> Val:
 
 def atan(e: Emitter, x: Val) -> Val:
     """The inverse tangent."""
-    return widened(e, _atan, x)
+    return single.atan(e, x) if x.dtype.bits == 32 else _atan(e, x, F64)
 
 
 def _atan2(e: Emitter, y: Val, x: Val, P: Precision) -> Val:
