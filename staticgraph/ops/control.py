@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import bool_, int64
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, InternalError, ShapeError
 from ..ir.aval import Aval, Size, TupleAval, symbol
 from ..ir.evaluate import evaluate_region
 from ..ir.graph import Region
@@ -177,7 +177,9 @@ def _while_ref(*operands: Any, cond: Region, body: Region, limit: int | None = N
     n = len(body.results)
     carried, captured = list(operands[:n]), list(operands[n:])
     trips = 0
-    while (limit is None or trips < limit) and bool(evaluate_region(cond, [*carried, *captured])[0]):
+    while bool(evaluate_region(cond, [*carried, *captured])[0]):
+        if limit is not None and trips == limit:
+            raise InternalError(None, None, f"a loop whose condition should hold at most {limit} times goes on")
         carried = evaluate_region(body, [*carried, *captured])
         trips += 1
     return tuple(carried)
@@ -326,8 +328,8 @@ def _while_samples(rng: np.random.Generator) -> list[Sample]:
 
 
 while_loop = define(OpDef("while_loop", _while_infer, _while_ref, _while_vjp, _while_jvp, _while_vmap, Control("while"), _while_samples,
-                          doc="body applied to the carried values (the first operands) as long as cond holds; the other operands stay. ``limit`` bounds the "
-                              "trips; without it the reverse pass finds the room for its stacks while running."))
+                          doc="body applied to the carried values (the first operands) as long as cond holds; the other operands stay. ``limit`` says that cond "
+                              "holds at most so often: room for the stacks of the reverse pass. Without it that is found while running."))
 
 
 # ---- checkpoint ----------------------------------------------------------------------------------------------------------------------

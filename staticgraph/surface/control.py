@@ -17,6 +17,8 @@ from . import at_once, nest
 from .deferred import recorded
 from .funnel import convert, emit
 from .ledger import LedgerBuilder, get_default_graph
+from .math_ops import cast
+from .sizes import known
 from .tensor import Operation, Tensor
 from .variables import Variable
 
@@ -32,9 +34,10 @@ class _Trace:
         self.params: list[Node] = []
         self.count: Node | None = None
         if loop:
-            self.builder.counter = self._counter
+            self.builder.counter = self.counter
 
-    def _counter(self) -> Node:
+    def counter(self) -> Node:
+        """The iteration number."""
         if self.count is None:
             from ..ir.aval import Aval
             self.count = self.builder.append(OPS["param"], (), (("aval", Aval((), int64)), ("index", -99)), Aval((), int64), (), source.UNKNOWN)
@@ -165,21 +168,26 @@ def while_loop(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = Non
             return _loop(g, cond, body, loop_vars, maximum_iterations)
 
 
-def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any) -> Any:
+def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, trips: int | None = None) -> Any:
+    """``trips``: a number of trips that ``cond`` is known to keep."""
     init = [convert(v) for v in nest.flatten(loop_vars)]
     b: LedgerBuilder = g.builder
     start = [b.capture(t.node) for t in init]
+    bound = None if maximum is None else _bound(maximum).node
 
     def call(f: Any, tensors: list[Tensor]) -> Any:
         structure = nest.pack(loop_vars, tensors)
         return f(*structure) if isinstance(structure, (list, tuple)) else f(structure)
-    test = _Trace(g)
+    test = _Trace(g, loop=True)
     with test:
         values = [_wrap(g, test.param(n), "loop_var") for n in start]
         ok = convert(call(cond, values))
         if ok.dtype != bool_ or ok.node.shape:
             raise DTypeError(f"the condition of a loop must be a bool scalar, got {ok}")
         flag = test.builder.capture(ok.node)
+        if bound is not None:
+            flag = test.builder.logical_and(test.builder.less(test.counter(), test.builder.capture(bound)), flag)
+            trips = _static_bound(bound)
     step = _Trace(g, loop=True)
     with step:
         values = [_wrap(g, step.param(n), "loop_var") for n in start]
@@ -194,25 +202,38 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any) -> Any:
             if r.shape != t.node.shape:
                 raise ShapeError(f"Input tensor '{t.name}' enters the loop with shape {t.shape}, but has shape {_text(r.shape)} after one iteration. To allow the shape to "
                                  "vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape.")
-        limit = int(maximum) if maximum is not None and not isinstance(maximum, Tensor) else None
-        counted = step.count is not None
+        counted = test.count is not None or step.count is not None       # random draws and bounds: the iteration number is carried along
+        counters = [t.counter() for t in (test, step)] if counted else []
         if counted:
-            assert step.count is not None
-            results = [*results, step.builder.add(step.count, step.builder.like(step.count, 1))]
+            results = [*results, step.builder.add(counters[1], step.builder.like(counters[1], 1))]
     captured = list(dict.fromkeys([*test.captured(), *step.captured()]))
-    if counted:                              # random draws inside: the iteration number is carried along
-        test_extra = test.builder.append(OPS["param"], (), (("aval", step.count.aval), ("index", -99)), step.count.aval, (), source.UNKNOWN)  # type: ignore[union-attr]
-        regions = test.close([flag], captured, [test_extra]), step.close(results, captured, [step.count])  # type: ignore[list-item]
-    else:
-        regions = test.close([flag], captured), step.close(results, captured)
+    regions = test.close([flag], captured, counters[:1]), step.close(results, captured, counters[1:])
 
     def build(bb: Any, *nodes: Any) -> Any:
         more = (bb.const(np.int64(0)),) if counted else ()
-        return bb.while_loop(*nodes, *more, *[bb.capture(n) for n in captured], cond=regions[0], body=regions[1], limit=limit)
+        return bb.while_loop(*nodes, *more, *[bb.capture(n) for n in captured], cond=regions[0], body=regions[1], limit=trips)
     got = list(emit("While", "Exit", init, build))[:len(init)]
     structure = out if not nest.is_leaf(out) else loop_vars
     result = nest.pack(structure if nest.same(structure, loop_vars) else loop_vars, got)
     return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
+
+
+_ROOM = 1024                                 # trips for which a gradient's stacks are allocated at once; for a larger bound they grow
+
+
+def _bound(maximum: Any) -> Tensor:
+    """``maximum_iterations`` as an int64 scalar."""
+    t = convert(maximum, name="maximum_iterations")
+    if not t.dtype.is_integer or t.node.shape:
+        raise DTypeError(f"maximum_iterations must be an integer scalar, got {maximum}")
+    result: Tensor = cast(t, int64)
+    return result
+
+
+def _static_bound(bound: Node) -> int | None:
+    found = known(bound)
+    n = None if found is None else found.item()
+    return max(n, 0) if isinstance(n, int) and n <= _ROOM else None
 
 
 def _text(shape: Any) -> str:
@@ -248,9 +269,8 @@ def _steps(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, 
         return k + 1, (acc if acc0 is None else nest.pack(acc0, leaves)), new
     start = convert(np.int64(0))
     empty = [] if acc0 is None else acc0
-    limit = n if isinstance(n, int) else None
-    result = while_loop(lambda k, *_: k < total, body, (start, empty, stores), maximum_iterations=limit, name=name)
-    _, acc, kept = result
+    with g.name_scope(name):
+        _, acc, kept = _loop(g, lambda k, *_: k < total, body, (start, empty, stores), trips=n if isinstance(n, int) else None)
     return nest.pack(probed, kept) if collect else acc
 
 

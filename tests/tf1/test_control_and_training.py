@@ -38,6 +38,22 @@ def test_099_unordered_reads_come_first(sess):
     assert sess.run([v, v.assign_add(1.0)]) == [1, 2]
 
 
+@pytest.mark.parametrize("bound, trips", [(3, 3), (0, 0), (5000, 10), (np.int64(4), 4)])
+def test_103_a_bound_on_the_trips(sess, bound, trips):
+    x, n = tf.constant(2.0), tf.placeholder(tf.int32, [])
+
+    def power(bound):
+        return tf.while_loop(lambda k, a: k < 10, lambda k, a: (k + 1, a * x), (0, 1.0), maximum_iterations=bound)[1]
+    for y, feed in ((power(bound), {}), (power(n), {n: bound})):
+        (slope,) = tf.gradients(y, [x])
+        assert sess.run([y, slope, tf.gradients(slope, [x])[0]], feed) == [2.0**trips, trips * 2.0**(trips - 1), trips * (trips - 1) * 2.0**(trips - 2)]
+
+
+def test_103_a_bound_must_be_an_integer():
+    with pytest.raises(TypeError, match="maximum_iterations must be an integer scalar"):
+        tf.while_loop(lambda k: k < 10, lambda k: k + 1, [0], maximum_iterations=2.5)
+
+
 def test_106_gradients_through_while(sess):
     x = tf.constant(2.0)
     _, y = tf.while_loop(lambda i, a: i < 3, lambda i, a: [i + 1, a * x], [0, tf.constant(1.0)])
