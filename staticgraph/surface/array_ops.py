@@ -14,19 +14,19 @@ from ..ir.opdef import OPS
 from ..ops.helpers import normalize_axis
 from ..ops.shape import resolve_shape
 from .deferred import Ranks, recorded
-from .funnel import constant_of, convert, dynamic, emit, is_dynamic, operands
+from .funnel import constant_of, convert, dynamic, emit, is_dynamic, op_scope, operand_list
 from .ledger import get_default_graph
 from .shapes import TensorShape, to_sizes
-from .sizes import known, sizes_from, static_axes, static_int
+from .sizes import known, one_of, sizes_from, static_axes, static_int
 from .tensor import Tensor
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
     """A constant. With ``shape`` the last value fills up what is missing."""
-    with source.hide_own_frames():
+    with op_scope(name, "Const", value) as label:
         want = None if dtype is None else as_dtype(dtype)
         if shape is None:
-            return constant_of(value, want, name)
+            return constant_of(value, want, label)
         array = np.asarray(constant_array(value, want))
         sizes = tuple(int(s) for s in sizes_from(shape))
         count = int(np.prod(sizes))
@@ -35,7 +35,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
         if array.size == 0 and count:
             raise ValueError(f"no value to fill the shape {sizes} with")
         flat = np.concatenate([array.ravel(), np.full(count - array.size, array.ravel()[-1] if array.size else 0, array.dtype)])
-        return constant_of(flat.reshape(sizes).astype(array.dtype), None, name)
+        return constant_of(flat.reshape(sizes).astype(array.dtype), None, label)
 
 
 def constant_array(value: Any, dtype: Any) -> Any:
@@ -46,12 +46,12 @@ def constant_array(value: Any, dtype: Any) -> Any:
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """A value to be fed. ``None`` in ``shape`` is a size that each run may choose; without a shape it chooses the rank as well."""
-    with source.hide_own_frames():
+    with op_scope(name, "Placeholder", dtype) as label:
         g = get_default_graph()
         kind = as_dtype(dtype)
         static = TensorShape(shape)
         sizes = () if static.ndims is None else to_sizes(static)
-        t: Tensor = emit("Placeholder", name or "Placeholder", (), lambda b: b.placeholder(aval=Aval(sizes, kind), uid=g.next_uid()), {"dtype": kind, "shape": static})
+        t: Tensor = emit("Placeholder", label, (), lambda b: b.placeholder(aval=Aval(sizes, kind), uid=g.next_uid()), {"dtype": kind, "shape": static})
         g.placeholders[t.node] = t
         if static.ndims is None:
             g.ranks = g.ranks or Ranks(g)
@@ -64,7 +64,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
 @recorded
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """``input`` unless it is fed. ValueError for an incompatible shape."""
-    with source.hide_own_frames():
+    with op_scope(name, "PlaceholderWithDefault", input) as label:
         x = convert(input, name="input")
         static = TensorShape(shape)
         graph = x.graph
@@ -72,7 +72,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
             raise ValueError(f"Shapes {static} and {x.shape} are not compatible")
         open_sizes = x.node.op is OPS["const"] and static.ndims is not None and not static.is_fully_defined()
         aval = Aval(to_sizes(static), x.dtype) if open_sizes else None
-        t: Tensor = emit("PlaceholderWithDefault", name or "PlaceholderWithDefault", (x,),
+        t: Tensor = emit("PlaceholderWithDefault", label, (x,),
                          lambda b, n: b.placeholder(aval=aval, uid=graph.next_uid()) if open_sizes else b.identity(n))
         if open_sizes:
             graph.placeholders[t.node] = t
@@ -86,23 +86,23 @@ def identity(input: Any, name: str | None = None) -> Any:
     """The value itself; inside ``control_dependencies`` it waits for them."""
     if is_dynamic((input,)):
         return dynamic("identity", input)
-    with source.hide_own_frames():
-        return emit("Identity", name or "Identity", (convert(input, name="input"),), lambda b, n: b.identity(n))
+    with op_scope(name, "Identity", input) as label:
+        return emit("Identity", label, (convert(input, name="input"),), lambda b, n: b.identity(n))
 
 
 def stop_gradient(input: Any, name: str | None = None) -> Any:
     """The value, cut off from gradients."""
     if is_dynamic((input,)):
         return input.detach()
-    with source.hide_own_frames():
-        return emit("StopGradient", name or "StopGradient", (convert(input, name="input"),), lambda b, n: b.stop_gradient(n))
+    with op_scope(name, "StopGradient", input) as label:
+        return emit("StopGradient", label, (convert(input, name="input"),), lambda b, n: b.stop_gradient(n))
 
 
 def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The shape as a vector."""
-    with source.hide_own_frames():
+    with op_scope(name, "Shape", input) as label:
         x = convert(input, name="input")
-        return emit("Shape", name or "Shape", (x,), lambda b, n: _sizes(b, n.shape, as_dtype(out_type)))
+        return emit("Shape", label, (x,), lambda b, n: _sizes(b, n.shape, as_dtype(out_type)))
 
 
 def _sizes(b: Any, sizes: tuple[Size, ...], dtype: Any) -> Any:
@@ -113,16 +113,16 @@ def _sizes(b: Any, sizes: tuple[Size, ...], dtype: Any) -> Any:
 
 def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The number of elements."""
-    with source.hide_own_frames():
+    with op_scope(name, "Size", input) as label:
         x = convert(input, name="input")
-        return emit("Size", name or "Size", (x,), lambda b, n: b.reshape(_sizes(b, (n.aval.size,), as_dtype(out_type)), shape=()))
+        return emit("Size", label, (x,), lambda b, n: b.reshape(_sizes(b, (n.aval.size,), as_dtype(out_type)), shape=()))
 
 
 @recorded
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The rank as a scalar."""
-    with source.hide_own_frames():
-        return constant_of(np.int32(len(convert(input).node.shape)), None, name or "Rank")
+    with op_scope(name, "Rank", input) as label:
+        return constant_of(np.int32(len(convert(input).node.shape)), None, label)
 
 
 @recorded
@@ -130,10 +130,10 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     """The same elements under another shape; one size may be -1."""
     if is_dynamic((tensor,)):
         return tensor.reshape(*shape)
-    with source.hide_own_frames():
+    with op_scope(name, "Reshape", tensor) as label:
         x = convert(tensor, name="tensor")
         sizes = sizes_from(shape)
-        return emit("Reshape", name or "Reshape", (x,), lambda b, n: b.reshape(n, shape=resolve_shape(n.aval, sizes)))
+        return emit("Reshape", label, (x,), lambda b, n: b.reshape(n, shape=resolve_shape(n.aval, sizes)))
 
 
 @recorded
@@ -141,11 +141,12 @@ def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool
     """Axes in another order (default: reversed)."""
     with source.hide_own_frames():
         order = static_axes(perm, "perm")
-        if is_dynamic((a,)):
-            return dynamic("transpose", a, perm=order or tuple(range(a.ndim))[::-1])
+    if is_dynamic((a,)):
+        return dynamic("transpose", a, perm=order or tuple(range(a.ndim))[::-1])
+    with op_scope(name, "transpose", a) as label:
         x = convert(a, name="a")
         order = tuple(range(len(x.node.shape)))[::-1] if order is None else order
-        return emit("Transpose", name or "transpose", (x,), lambda b, n: b.transpose(n, perm=order))
+        return emit("Transpose", label, (x,), lambda b, n: b.transpose(n, perm=order))
 
 
 @recorded
@@ -157,21 +158,23 @@ def matrix_transpose(a: Any, name: str | None = None) -> Any:
 
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
     """A new axis of size 1."""
-    k = static_int(axis if axis is not None else dim, "axis")
+    with source.hide_own_frames():
+        k = static_int(one_of("axis", axis, dim=dim), "axis")
     if is_dynamic((input,)):
         return dynamic("expand_dims", input, axis=k)
-    with source.hide_own_frames():
-        return emit("ExpandDims", name or "ExpandDims", (convert(input, name="input"),), lambda b, n: b.expand_dims(n, axis=k))
+    with op_scope(name, "ExpandDims", input) as label:
+        return emit("ExpandDims", label, (convert(input, name="input"),), lambda b, n: b.expand_dims(n, axis=k))
 
 
 def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Any:
     """Axes of size 1 removed (all of them, or those named)."""
     with source.hide_own_frames():
-        axes = static_axes(axis if axis is not None else squeeze_dims)
+        axes = static_axes(one_of("axis", axis, squeeze_dims=squeeze_dims))
         axes = axes if axes is None or isinstance(axes, tuple) else (axes,)
-        if is_dynamic((input,)):
-            return dynamic("squeeze", input, axis=axes)
-        return emit("Squeeze", name or "Squeeze", (convert(input, name="input"),), lambda b, n: b.squeeze(n, axis=axes))
+    if is_dynamic((input,)):
+        return dynamic("squeeze", input, axis=axes)
+    with op_scope(name, "Squeeze", input) as label:
+        return emit("Squeeze", label, (convert(input, name="input"),), lambda b, n: b.squeeze(n, axis=axes))
 
 
 def concat(values: Any, axis: Any, name: str | None = None) -> Any:
@@ -179,23 +182,23 @@ def concat(values: Any, axis: Any, name: str | None = None) -> Any:
     k = static_int(axis, "axis")
     if is_dynamic((values,)):
         return dynamic("concat", *values, axis=k)
-    with source.hide_own_frames():
-        ins = operands("ConcatV2", list(values) if isinstance(values, (list, tuple)) else [values], tuple(f"values[{j}]" for j in range(99)))
-        return emit("ConcatV2", name or "concat", ins, lambda b, *ns: b.concat(*ns, axis=k))
+    with op_scope(name, "concat", values) as label:
+        ins = operand_list("ConcatV2", values, "values")
+        return emit("ConcatV2", label, ins, lambda b, *ns: b.concat(*ns, axis=k))
 
 
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
     """Joined along a new axis."""
     if is_dynamic((values,)):
         return dynamic("stack", *values, axis=axis)
-    with source.hide_own_frames():
-        return emit("Pack", name, operands("Pack", list(values)), lambda b, *ns: b.stack(*ns, axis=axis), {"axis": axis})
+    with op_scope(name, "stack", values) as label:
+        return emit("Pack", label, operand_list("Pack", values, "values"), lambda b, *ns: b.stack(*ns, axis=axis), {"axis": axis})
 
 
 @recorded
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Any]:
     """The parts along an axis, which is removed."""
-    with source.hide_own_frames():
+    with op_scope(name, "unstack", value) as label:
         x = convert(value, name="value")
         k = normalize_axis(axis, len(x.node.shape))
         n = x.node.shape[k] if num is None else num
@@ -207,13 +210,13 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
             parts = (b.slice(node, starts=tuple(j if a == k else 0 for a in range(len(s))), sizes=tuple(1 if a == k else d for a, d in enumerate(s)), steps=(1,) * len(s))
                      for j in range(n))
             return tuple(b.reshape(p, shape=(*s[:k], *s[k + 1:])) for p in parts)
-        return list(emit("Unpack", name, (x,), build, {"axis": axis}))
+        return list(emit("Unpack", label, (x,), build, {"axis": axis}))
 
 
 @recorded
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split") -> list[Any]:
     """Pieces along an axis: a number of equal ones, or the sizes given."""
-    with source.hide_own_frames():
+    with op_scope(name, "split", value) as label:
         x = convert(value, name="value")
         k = normalize_axis(static_int(axis, "axis"), len(x.node.shape))
         whole = x.node.shape[k]
@@ -234,51 +237,51 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
                 out.append(b.slice(node, starts=tuple(at if a == k else 0 for a in range(len(s))), sizes=tuple(p if a == k else d for a, d in enumerate(s)), steps=(1,) * len(s)))
                 at = at + p
             return tuple(out)
-        return list(emit("Split", name, (x,), build))
+        return list(emit("Split", label, (x,), build))
 
 
 @recorded
 def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     """Repeated along each axis."""
-    with source.hide_own_frames():
+    with op_scope(name, "Tile", input) as label:
         m = sizes_from(multiples, "multiples")
-        return emit("Tile", name or "Tile", (convert(input, name="input"),), lambda b, n: b.tile(n, multiples=m))
+        return emit("Tile", label, (convert(input, name="input"),), lambda b, n: b.tile(n, multiples=m))
 
 
 @recorded
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     """NumPy's broadcasting to a shape."""
-    with source.hide_own_frames():
+    with op_scope(name, "BroadcastTo", input) as label:
         s = sizes_from(shape)
-        return emit("BroadcastTo", name or "BroadcastTo", (convert(input, name="input"),), lambda b, n: b.broadcast_to(n, shape=s))
+        return emit("BroadcastTo", label, (convert(input, name="input"),), lambda b, n: b.broadcast_to(n, shape=s))
 
 
 @recorded
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Any:
     """Constant padding (before, after) per axis."""
-    with source.hide_own_frames():
+    with op_scope(name, "Pad", tensor) as label:
         if mode.upper() != "CONSTANT":
             raise ValueError(f"pad mode {mode!r} is not available, only CONSTANT")
         x = convert(tensor, name="tensor")
         amounts = [tuple(sizes_from(p)) for p in (paddings if not isinstance(paddings, Tensor) else np.asarray(known(paddings.node)).tolist())]
-        return emit("Pad", name or "Pad", (x,), lambda b, n: b.pad(n, before=tuple(p[0] for p in amounts), after=tuple(p[1] for p in amounts), between=(0,) * len(amounts),
+        return emit("Pad", label, (x,), lambda b, n: b.pad(n, before=tuple(p[0] for p in amounts), after=tuple(p[1] for p in amounts), between=(0,) * len(amounts),
                                                                    value=x.dtype.np.type(constant_values).item()))
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
     """Reversed along axes."""
-    with source.hide_own_frames():
+    with op_scope(name, "ReverseV2", tensor) as label:
         x = convert(tensor, name="tensor")
         axes = static_axes(axis)
         axes = axes if isinstance(axes, tuple) else (axes,)
-        return emit("ReverseV2", name or "ReverseV2", (x,), lambda b, n: b.reverse(n, axis=axes))
+        return emit("ReverseV2", label, (x,), lambda b, n: b.reverse(n, axis=axes))
 
 
 def _filled(name: str, value: int) -> Any:
     def f(shape: Any, dtype: Any = float32, name_: str | None = None) -> Tensor:
-        with source.hide_own_frames():
+        with op_scope(name_, name, shape) as label:
             aval = Aval(sizes_from(shape), as_dtype(dtype))
-            return emit("Const" if aval.is_static else "Fill", name_ or name, (), lambda b: b.full(aval, value))
+            return emit("Const" if aval.is_static else "Fill", label, (), lambda b: b.full(aval, value))
     f.__doc__ = f"All {name}."
     f.__name__ = name
     return recorded(lambda shape, dtype=float32, name=None: f(shape, dtype, name))
@@ -289,10 +292,10 @@ zeros, ones = _filled("zeros", 0), _filled("ones", 1)
 
 def _filled_like(name: str, value: int) -> Any:
     def f(tensor: Any, dtype: Any = None, name_: str | None = None, optimize: bool = True) -> Tensor:
-        with source.hide_own_frames():
+        with op_scope(name_, name, tensor) as label:
             x = convert(tensor, name="tensor")
             kind = x.dtype if dtype is None else as_dtype(dtype)
-            return emit("ZerosLike" if value == 0 else "OnesLike", name_ or name, (x,), lambda b, n: b.full(Aval(n.shape, kind), value))
+            return emit("ZerosLike" if value == 0 else "OnesLike", label, (x,), lambda b, n: b.full(Aval(n.shape, kind), value))
     return lambda tensor, dtype=None, name=None, optimize=True: f(tensor, dtype, name, optimize)
 
 
@@ -302,33 +305,33 @@ zeros_like, ones_like = _filled_like("zeros_like", 0), _filled_like("ones_like",
 @recorded
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A shape filled with a scalar."""
-    with source.hide_own_frames():
+    with op_scope(name, "Fill", dims, value) as label:
         v = convert(value, name="value")
         s = sizes_from(dims, "dims")
-        return emit("Fill", name or "Fill", (v,), lambda b, n: b.broadcast_to(n, shape=s) if s else n)
+        return emit("Fill", label, (v,), lambda b, n: b.broadcast_to(n, shape=s) if s else n)
 
 
 @recorded
 def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
     """start, start + delta, ... below limit."""
-    with source.hide_own_frames():
+    with op_scope(name, "range", start) as label:
         if limit is None:
             start, limit = 0, start
         if all(isinstance(v, (int, float, np.number)) for v in (start, limit, delta)):
             kind = as_dtype(dtype).np if dtype else np.int32 if all(isinstance(v, (int, np.integer)) for v in (start, limit, delta)) else np.float32
-            return constant_of(np.arange(start, limit, delta).astype(kind), None, name)
+            return constant_of(np.arange(start, limit, delta).astype(kind), None, label)
         first, last = sizes_from(start, "start")[0], sizes_from(limit, "limit")[0]
         step = static_int(delta, "delta")
         count = (last - first + (step - 1)) // step
         kind = as_dtype(dtype) if dtype is not None else int32
-        return emit("Range", name, (), lambda b: b.add(b.mul(b.iota(shape=(count,), axis=0, dtype=kind), b.const(np.asarray(step, kind.np))),
+        return emit("Range", label, (), lambda b: b.add(b.mul(b.iota(shape=(count,), axis=0, dtype=kind), b.const(np.asarray(step, kind.np))),
                                                        b.reshape(b.sizes(sizes=(first,), dtype=kind), shape=())))
 
 
 def linspace(start: Any, stop: Any, num: int, name: str | None = None) -> Tensor:
     """``num`` values from start to stop, both included."""
-    with source.hide_own_frames():
-        return constant_of(np.linspace(start, stop, num).astype(np.float32), None, name or "LinSpace")
+    with op_scope(name, "LinSpace", start) as label:
+        return constant_of(np.linspace(start, stop, num).astype(np.float32), None, label)
 
 
 @recorded
@@ -338,9 +341,10 @@ def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = Non
         kind = as_dtype(dtype) if dtype is not None else float32
         attrs = {"depth": static_int(depth, "depth"), "on": 1 if on_value is None else on_value, "off": 0 if off_value is None else off_value,
                  "axis": -1 if axis is None else axis, "dtype": kind}
-        if is_dynamic((indices,)):
-            return dynamic("one_hot", indices, **attrs)
-        return emit("OneHot", name or "one_hot", (convert(indices, name="indices"),), lambda b, n: b.one_hot(n, **attrs))
+    if is_dynamic((indices,)):
+        return dynamic("one_hot", indices, **attrs)
+    with op_scope(name, "one_hot", indices) as label:
+        return emit("OneHot", label, (convert(indices, name="indices"),), lambda b, n: b.one_hot(n, **attrs))
 
 
 def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | None = None, axis: Any = None, batch_dims: int = 0) -> Any:
@@ -348,19 +352,19 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | 
     k = batch_dims if axis is None else static_int(axis, "axis")
     if is_dynamic((params, indices)):
         return dynamic("gather_batch", params, indices, axis=k, batch_dims=batch_dims) if batch_dims else dynamic("gather", params, indices, axis=k)
-    with source.hide_own_frames():
+    with op_scope(name, "GatherV2", params, indices) as label:
         source_ = getattr(params, "_ref_tensor", None)
         x = source_() if source_ is not None else convert(params, name="params")
         i = convert(indices, name="indices")
         if batch_dims:
-            return emit("GatherV2", name or "GatherV2", (x, i), lambda b, n, m: b.gather_batch(n, m, axis=k, batch_dims=batch_dims, negative="refuse"))
-        return emit("GatherV2", name or "GatherV2", (x, i), lambda b, n, m: b.gather(n, m, axis=k, negative="refuse"))
+            return emit("GatherV2", label, (x, i), lambda b, n, m: b.gather_batch(n, m, axis=k, batch_dims=batch_dims, negative="refuse"))
+        return emit("GatherV2", label, (x, i), lambda b, n, m: b.gather(n, m, axis=k, negative="refuse"))
 
 
 def gather_along(x: Any, indices: Any, name: str | None = None) -> Any:
     """Elements at indices along the last axis, row by row."""
-    with source.hide_own_frames():
-        return emit("GatherAlong", name or "take_along", (convert(x), convert(indices)), lambda b, n, m: b.take_along(n, m))
+    with op_scope(name, "take_along", x, indices) as label:
+        return emit("GatherAlong", label, (convert(x, name="params"), convert(indices, name="indices")), lambda b, n, m: b.take_along(n, m))
 
 
 def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None, validate_indices: bool = True, max_norm: Any = None) -> Any:
@@ -373,22 +377,22 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
 
 def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> Any:
     """(values, indices) of the k largest of the last axis."""
-    with source.hide_own_frames():
-        return emit("TopKV2", name or "TopKV2", (convert(input, name="input"),), lambda b, n: b.top_k(n, k=static_int(k, "k")))
+    with op_scope(name, "TopKV2", input) as label:
+        return emit("TopKV2", label, (convert(input, name="input"),), lambda b, n: b.top_k(n, k=static_int(k, "k")))
 
 
 @recorded
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """The last axis in order."""
-    with source.hide_own_frames():
-        x = convert(values)
+    with op_scope(name, "sort", values) as label:
+        x = convert(values, name="values")
         last = len(x.node.shape) - 1
 
         def build(b: Any, n: Any) -> Any:
             from ..ops.helpers import move_axis
             k = normalize_axis(axis, len(n.shape))
             return move_axis(b, b.sort(move_axis(b, n, k, last), descending=direction.upper() == "DESCENDING"), last, k)
-        return emit("Sort", name or "sort", (x,), build)
+        return emit("Sort", label, (x,), build)
 
 
 def flatten_node(b: Any, n: Any) -> Any:

@@ -353,7 +353,7 @@ def site_of(g: Graph, name: str) -> source.Site:
     """The user's line for a new operation: of a call made again, where it was made first."""
     again = _local.again
     if again is None:
-        return source.capture(g._scope)
+        return source.capture(name[:name.rfind("/") + 1])
     first = again.ranks.graph.operations.get(name)
     return again.site if first is None else first.site
 

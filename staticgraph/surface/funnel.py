@@ -16,7 +16,7 @@ from ..ir.builder import to_array
 from ..ir.graph import Node
 from ..ops.helpers import may_equal
 from .deferred import busy, made_again, site_of
-from .ledger import Graph, get_default_graph
+from .ledger import Graph, get_default_graph, remove_last, stack
 from .shapes import shape_of
 from .tensor import Operation, RefDType, Tensor
 
@@ -36,6 +36,47 @@ def graph_of(inputs: Sequence[Any]) -> Graph:
                 raise error
             found = found or (g, i)
     return found[0] if found else get_default_graph()
+
+
+class op_scope(source.hide_own_frames):
+    """The frame of a public call: gives the name under which it emits (``name``, else ``default``, made unique).
+
+    Within, constants made of Python operands are named under the operation, as TF1 does (``add/y``), and the default graph is that of
+    the tensors among ``values``. Errors show no frames of ours.
+    """
+
+    __slots__ = ("graph", "name", "pushed", "saved")
+
+    def __init__(self, name: str | None, default: str, *values: Any) -> None:
+        g = self.graph = _graph_among(values)
+        self.pushed, self.saved = g is not get_default_graph(), g._scope
+        self.name = name or default
+
+    def __enter__(self) -> str:                              # type: ignore[override]
+        g, name = self.graph, self.name
+        if self.pushed:
+            stack().graphs.append(g)
+        if g.is_valid_name(name):                            # emit says what is wrong with another
+            g._scope = name = name if name.endswith("/") else g.operation_name(name) + "/"
+        return name
+
+    def __exit__(self, kind: Any, error: BaseException | None, tb: Any) -> None:
+        self.graph._scope = self.saved
+        if self.pushed:
+            remove_last(stack().graphs, self.graph)
+        super().__exit__(kind, error, tb)
+
+
+def _graph_among(values: Sequence[Any]) -> Graph:
+    for v in values:
+        g = getattr(v, "graph", None)
+        if isinstance(g, Graph):
+            return g
+        if isinstance(v, (list, tuple)):
+            for i in v:
+                if isinstance(g := getattr(i, "graph", None), Graph):
+                    return g
+    return get_default_graph()
 
 
 def emit(type: str, name: str, inputs: Sequence[Tensor], build: Callable[..., Any], attrs: dict[str, Any] | None = None,
@@ -196,24 +237,32 @@ def operands(type: str, args: Sequence[Any], names: Sequence[str] = ("x", "y", "
     tensors: list[Any] = [a._as_tensor() if hasattr(a, "_as_tensor") else a for a in args]
     first = next((k for k, t in enumerate(tensors) if isinstance(t, Tensor)), None)
     if first is None:
-        for a in args:
-            if isinstance(a, (list, tuple)) and _holds_tensor(a):
-                tensors[list(args).index(a)] = convert(a)
-                first = list(args).index(a)
-        if first is None:
-            one = convert(args[0], name="x" if len(args) > 1 else "Const")
-            tensors[0], first = one, 0
+        first = next((k for k, t in enumerate(tensors) if isinstance(t, (list, tuple)) and _holds_tensor(t)), 0)
+        tensors[first] = convert(tensors[first], name=names[first])
     dtype = tensors[first].dtype
     out = []
     for k, t in enumerate(tensors):
         if not isinstance(t, Tensor):
-            t = convert(t, dtype, names[k] if k < len(names) else "Const") if not isinstance(t, (np.ndarray, np.generic)) else constant_of(
-                np.asarray(t).astype(dtype.np), dtype, names[k] if k < len(names) else "Const")
+            t = convert(t, dtype, names[k]) if not isinstance(t, (np.ndarray, np.generic)) else constant_of(np.asarray(t).astype(dtype.np), dtype, names[k])
         elif t.dtype != dtype:
-            at, other = (k, first)
-            raise DTypeError(f"Input '{names[at]}' of '{type}' Op has type {t.dtype.name} that does not match type {dtype.name} of argument '{names[other]}'.")
+            raise DTypeError(f"Input '{names[k]}' of '{type}' Op has type {t.dtype.name} that does not match type {dtype.name} of argument '{names[first]}'.")
         out.append(t)
     return out
+
+
+def operand_list(type: str, values: Any, name: str) -> list[Tensor]:
+    """As ``operands`` for a function that takes a list called ``name``. ValueError for an empty one, TypeError for tensors of different dtypes."""
+    items = list(values) if isinstance(values, (list, tuple)) else [values]
+    if not items:
+        raise ValueError(f"List argument '{name}' to '{type}' Op with length 0 shorter than minimum length 1.")
+    try:
+        return operands(type, items, [f"{name}_{k}" for k in range(len(items))])
+    except DTypeError as error:
+        kinds = [i.dtype.name for i in items if isinstance(i, Tensor) or hasattr(i, "_as_tensor")]
+        if len(set(kinds)) < 2:
+            raise
+        error.args = (f"Tensors in list passed to '{name}' of '{type}' Op have types [{', '.join(kinds)}] that don't all match.",)
+        raise
 
 
 def is_dynamic(args: Sequence[Any]) -> bool:

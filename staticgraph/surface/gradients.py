@@ -57,7 +57,7 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
         tensors = [convert(y) for y in y_list]
         g = graph_of([*tensors, *(x for x in x_list if isinstance(x, (Tensor, Variable)))])
         with g.name_scope(name):
-            seeds = [None if s is None else convert(s, t.dtype) for s, t in zip(given, tensors)]
+            seeds = [None if s is None else convert(s, t.dtype, f"grad_ys_{k}") for k, (s, t) in enumerate(zip(given, tensors))]
             x_nodes = [x.node if isinstance(x, Variable) else convert(x).node for x in x_list]
             stops = [s.node if isinstance(s, Variable) else convert(s).node for s in _listed(stop_gradients or [])]
             b = g.builder

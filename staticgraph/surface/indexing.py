@@ -11,7 +11,7 @@ from ..dtypes import bool_
 from ..errors import DTypeError, ShapeError
 from ..ir.aval import Size
 from .deferred import recorded
-from .funnel import convert, emit
+from .funnel import convert, emit, op_scope
 from .sizes import known, sizes_from, static_int
 from .tensor import OPERATORS, Tensor
 
@@ -24,7 +24,6 @@ def boolean_mask_refused(*_: Any, **__: Any) -> Any:
 @recorded
 def strided_slice(x: Any, index: Any, name: str = "strided_slice") -> Tensor:
     """``x[index]`` with ints, slices with steps, None, ``...`` and scalar integer tensors."""
-    t = convert(x)
     items = list(index) if isinstance(index, tuple) else [index]
     for i in items:
         ok = isinstance(i, (int, np.integer, slice)) or i is None or i is Ellipsis or isinstance(i, Tensor) or hasattr(i, "_as_tensor")
@@ -33,12 +32,13 @@ def strided_slice(x: Any, index: Any, name: str = "strided_slice") -> Tensor:
                              f"indices, got {i!r}")
     if len(items) == 1 and isinstance(items[0], Tensor) and items[0].dtype == bool_:
         return boolean_mask_refused()
-    dynamic_ = [i for i in items if isinstance(i, Tensor) and known(i.node) is None]
-    if dynamic_:
-        return _dynamic_index(t, items, name)
-    items = [static_int(i, "index") if isinstance(i, Tensor) or hasattr(i, "_as_tensor") else i for i in items]
-    result: Tensor = emit("StridedSlice", name, (t,), lambda b, n: index_node(b, n, items))
-    return result
+    with op_scope(name, "strided_slice", x, *items) as label:
+        t = convert(x, name="input")
+        if any(isinstance(i, Tensor) and known(i.node) is None for i in items):
+            return _dynamic_index(t, items, label)
+        items = [static_int(i, "index") if isinstance(i, Tensor) or hasattr(i, "_as_tensor") else i for i in items]
+        result: Tensor = emit("StridedSlice", label, (t,), lambda b, n: index_node(b, n, items))
+        return result
 
 
 def index_node(b: Any, n: Any, items: list[Any]) -> Any:
@@ -125,8 +125,8 @@ OPERATORS["__getitem__"] = _getitem
 @recorded
 def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """``size`` elements from ``begin`` on, per axis (-1: all that remain)."""
-    with source.hide_own_frames():
+    with op_scope(name, "Slice", input_) as label:
         x = convert(input_, name="input")
         starts, counts = sizes_from(begin, "begin"), sizes_from(size, "size")
         full = tuple(d - a if c == -1 else c for d, a, c in zip(x.node.shape, starts, counts))
-        return emit("Slice", name or "Slice", (x,), lambda b, n: b.slice(n, starts=starts, sizes=full, steps=(1,) * len(starts)))
+        return emit("Slice", label, (x,), lambda b, n: b.slice(n, starts=starts, sizes=full, steps=(1,) * len(starts)))

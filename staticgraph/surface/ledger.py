@@ -162,11 +162,15 @@ class Graph:
         finally:
             self._scope = saved
 
+    def is_valid_name(self, name: str) -> bool:
+        """Whether an operation may have that name here (within a scope it may also start with ``_`` or ``-``)."""
+        return bool((_VALID_SCOPE if self._scope else _VALID).match(name))
+
     def operation_name(self, name: str) -> str:
         """The final name of a new operation. ValueError for one that is not valid."""
         if name.endswith("/"):                           # a scope's string names the operation itself
             return name[:-1]
-        if not _VALID.match(name):
+        if not self.is_valid_name(name):
             raise ValueError(f"'{name}' is not a valid node name")
         return self.unique_name(name)
 
@@ -360,13 +364,18 @@ _stack = _Stack()
 _global = Graph()
 
 
+def remove_last(items: list[Any], item: Any) -> None:
+    """Remove the innermost of equal entries of a stack."""
+    del items[len(items) - 1 - items[::-1].index(item)]
+
+
 @contextmanager
 def _default_graph(g: Graph) -> Iterator[Graph]:
     _stack.graphs.append(g)
     try:
         yield g
     finally:
-        _stack.graphs.remove(g)
+        remove_last(_stack.graphs, g)
 
 
 def get_default_graph() -> Graph:

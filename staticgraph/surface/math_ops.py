@@ -12,8 +12,8 @@ from ..dtypes import DType, as_dtype, bool_, float32, float64, int32, int64
 from ..errors import ShapeError
 from ..ir.opdef import OPS
 from .deferred import recorded
-from .funnel import base_dtype, convert, dynamic, emit, is_dynamic, operands
-from .sizes import static_axes, static_int
+from .funnel import base_dtype, convert, dynamic, emit, is_dynamic, op_scope, operand_list, operands
+from .sizes import one_of, static_axes, static_int
 from .tensor import OPERATORS, Tensor
 
 # public name: (IR op, TF type)
@@ -49,8 +49,8 @@ def make_unary(public: str, ir: str, tf: str) -> Callable[..., Any]:
     def f(x: Any, name: str | None = None) -> Any:
         if is_dynamic((x,)):
             return dynamic(ir, x)
-        with source.hide_own_frames():
-            return emit(tf, name or _DEFAULT_NAMES.get(public, tf), (convert(x, name="x"),), lambda b, n: getattr(b, ir)(n))
+        with op_scope(name, _DEFAULT_NAMES.get(public, tf), x) as label:
+            return emit(tf, label, (convert(x, name="x"),), lambda b, n: getattr(b, ir)(n))
     return _described(f, public, ir)
 
 
@@ -73,9 +73,10 @@ def _described(f: Callable[..., Any], public: str, ir: str) -> Callable[..., Any
 
 def binary(tf: str, name: str, ir: str, x: Any, y: Any) -> Tensor:
     """An elementwise operation of two operands of one dtype."""
-    ins = operands(tf, (x, y))
-    result: Tensor = emit(tf, name, ins, lambda b, p, q: getattr(b, ir)(p, q))
-    return result
+    with op_scope(name, tf, x, y) as label:
+        ins = operands(tf, (x, y))
+        result: Tensor = emit(tf, label, ins, lambda b, p, q: getattr(b, ir)(p, q))
+        return result
 
 
 def _both_bool_or_int(x: Any, y: Any, logical: str, bits: str) -> str:
@@ -83,16 +84,17 @@ def _both_bool_or_int(x: Any, y: Any, logical: str, bits: str) -> str:
     return logical if base_dtype(first.dtype).is_bool else bits
 
 
-def _divide(name: str, x: Any, y: Any) -> Any:
+def _divide(name: str | None, x: Any, y: Any) -> Any:
     """True division: ints become float64 (int8 and int16 float32) first, as in TF1."""
     if is_dynamic((x, y)):
         return dynamic("div", x, y)
-    ins = operands("RealDiv", (x, y))
-    kind = ins[0].dtype
-    if kind.is_integer:
-        wide = float32 if kind.bits <= 16 else float64
-        ins = [cast(t, wide) for t in ins]
-    return emit("RealDiv", name, ins, lambda b, p, q: b.div(p, q))
+    with op_scope(name, "truediv", x, y) as label:
+        ins = operands("RealDiv", (x, y))
+        kind = ins[0].dtype
+        if kind.is_integer:
+            wide = float32 if kind.bits <= 16 else float64
+            ins = [cast(t, wide) for t in ins]
+        return emit("RealDiv", label, ins, lambda b, p, q: b.div(p, q))
 
 
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
@@ -100,24 +102,24 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
     if isinstance(x, (int, float)) and isinstance(y, (int, float)):
         return x / y
     with source.hide_own_frames():
-        return _divide(name or "truediv", x, y)
+        return _divide(name, x, y)
 
 
 def truediv(x: Any, y: Any, name: str | None = None) -> Any:
     """x / y; ints give floats."""
     with source.hide_own_frames():
-        return _divide(name or "truediv", x, y)
+        return _divide(name, x, y)
 
 
 def div(x: Any, y: Any, name: str | None = None) -> Any:
     """Python 2's division: floors for ints, divides for floats."""
-    with source.hide_own_frames():
-        if is_dynamic((x, y)):
-            return dynamic("div", x, y)
+    if is_dynamic((x, y)):
+        return dynamic("div", x, y)
+    with op_scope(name, "div", x, y) as label:
         ins = operands("RealDiv", (x, y))
         if ins[0].dtype.is_integer:
-            return emit("FloorDiv", name or "div", ins, lambda b, p, q: b.floordiv(p, q))
-        return emit("RealDiv", name or "div", ins, lambda b, p, q: b.div(p, q))
+            return emit("FloorDiv", label, ins, lambda b, p, q: b.floordiv(p, q))
+        return emit("RealDiv", label, ins, lambda b, p, q: b.div(p, q))
 
 
 realdiv = truediv
@@ -128,11 +130,11 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     want = as_dtype(dtype)
     if is_dynamic((x,)):
         return dynamic("cast", x, dtype=want)
-    with source.hide_own_frames():
+    with op_scope(name, "Cast", x) as label:
         t = convert(x, name="x")
         if t.dtype == want:
             return t
-        return emit("Cast", name or "Cast", (t,), lambda b, n: b.cast(n, dtype=want), {"DstT": want})
+        return emit("Cast", label, (t,), lambda b, n: b.cast(n, dtype=want), {"DstT": want})
 
 
 def _to(dtype: DType, name: str) -> Callable[..., Any]:
@@ -149,26 +151,18 @@ to_float, to_double, to_int32, to_int64 = _to(float32, "ToFloat"), _to(float64, 
 # ---- reductions -----------------------------------------------------------------------------------------------------------------
 
 
-def _one_of(new: str, value: Any, **old: Any) -> Any:
-    for k, v in old.items():
-        if v is not None:
-            if value is not None:
-                raise ValueError(f"Cannot specify both '{k}' and '{new}'")
-            value = v
-    return value
-
-
 def make_reduction(public: str, ir: str, tf: str) -> Callable[..., Any]:
     """``f(input_tensor, axis=None, keepdims=None, name=None, reduction_indices=None, keep_dims=None)``"""
     def f(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None, reduction_indices: Any = None, keep_dims: Any = None) -> Any:
         with source.hide_own_frames():
-            axes = static_axes(_one_of("axis", axis, reduction_indices=reduction_indices))
-            keep = bool(_one_of("keepdims", keepdims, keep_dims=keep_dims))
+            axes = static_axes(one_of("axis", axis, reduction_indices=reduction_indices))
+            keep = bool(one_of("keepdims", keepdims, keep_dims=keep_dims))
             axes = axes if axes is None or isinstance(axes, tuple) else (axes,)
-            if is_dynamic((input_tensor,)):
-                return dynamic(ir, input_tensor, axis=axes, keepdims=keep)
+        if is_dynamic((input_tensor,)):
+            return dynamic(ir, input_tensor, axis=axes, keepdims=keep)
+        with op_scope(name, tf, input_tensor) as label:
             x = convert(input_tensor, name="input_tensor")
-            return emit(tf, name or tf, (x,), lambda b, n: getattr(b, ir)(n, axis=axes, keepdims=keep))
+            return emit(tf, label, (x,), lambda b, n: getattr(b, ir)(n, axis=axes, keepdims=keep))
     return _described(f, public, ir)
 
 
@@ -179,11 +173,12 @@ REDUCTIONS = {"reduce_sum": ("sum", "Sum"), "reduce_mean": ("mean", "Mean"), "re
 def _arg(public: str, ir: str, tf: str) -> Callable[..., Any]:
     def f(input: Any, axis: Any = None, name: str | None = None, dimension: Any = None, output_type: Any = int64) -> Any:
         with source.hide_own_frames():
-            k = static_axes(_one_of("axis", axis, dimension=dimension))
+            k = static_axes(one_of("axis", axis, dimension=dimension))
             k = 0 if k is None else k
-            if is_dynamic((input,)):
-                return dynamic(ir, input, axis=k, dtype=as_dtype(output_type))
-            return emit(tf, name or tf, (convert(input, name="input"),), lambda b, n: getattr(b, ir)(n, axis=k, dtype=as_dtype(output_type)))
+        if is_dynamic((input,)):
+            return dynamic(ir, input, axis=k, dtype=as_dtype(output_type))
+        with op_scope(name, tf, input) as label:
+            return emit(tf, label, (convert(input, name="input"),), lambda b, n: getattr(b, ir)(n, axis=k, dtype=as_dtype(output_type)))
     return _described(f, public, ir)
 
 
@@ -193,11 +188,11 @@ argmin = arg_min = _arg("argmin", "argmin", "ArgMin")
 
 def count_nonzero(input_tensor: Any, axis: Any = None, keepdims: Any = None, dtype: Any = int64, name: str | None = None, **old: Any) -> Any:
     """How many elements are not zero."""
-    with source.hide_own_frames():
-        x = convert(input_tensor)
+    with op_scope(name, "count_nonzero", input_tensor) as label:
+        x = convert(input_tensor, name="input_tensor")
         axes = static_axes(axis)
         axes = axes if axes is None or isinstance(axes, tuple) else (axes,)
-        return emit("Sum", name or "count_nonzero", (x,), lambda b, n: b.sum(
+        return emit("Sum", label, (x,), lambda b, n: b.sum(
             b.cast(b.not_equal(n, b.like(n, 0)), dtype=as_dtype(dtype)), axis=axes, keepdims=bool(keepdims)))
 
 
@@ -211,13 +206,13 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     ta, tb = transpose_a or adjoint_a, transpose_b or adjoint_b
     if is_dynamic((a, b)):
         return dynamic("matmul", a, b, transpose_a=ta, transpose_b=tb)
-    with source.hide_own_frames():
+    with op_scope(name, "MatMul", a, b) as label:
         ins = operands("MatMul", (a, b), ("a", "b"))
         for t, other in (ins, ins[::-1]):
             if t._record is not None and len(other.node.shape) == 2 != len(t.node.shape):            # TF1 then takes MatMul: this says what rank t has
                 raise ShapeError(f"Shape must be rank 2 but is rank {len(t.node.shape)} for '{name or 'MatMul'}' (op: 'MatMul')")
         tf = "MatMul" if len(ins[0].node.shape) == 2 else "BatchMatMulV2"
-        return emit(tf, name or "MatMul", ins, lambda bb, p, q: bb.matmul(p, q, transpose_a=ta, transpose_b=tb), {"transpose_a": ta, "transpose_b": tb})
+        return emit(tf, label, ins, lambda bb, p, q: bb.matmul(p, q, transpose_a=ta, transpose_b=tb), {"transpose_a": ta, "transpose_b": tb})
 
 
 batch_matmul = matmul
@@ -226,7 +221,7 @@ batch_matmul = matmul
 @recorded
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
     """Products summed over chosen axes (an int: the last n of a with the first n of b)."""
-    with source.hide_own_frames():
+    with op_scope(name, "Tensordot", a, b) as label:
         ins = operands("Tensordot", (a, b), ("a", "b"))
         ra, rb = (len(t.node.shape) for t in ins)
         if isinstance(axes, int):
@@ -241,16 +236,16 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
             x = bb.reshape(bb.transpose(p, perm=(*pf, *left)), shape=(product(ps[k] for k in pf), product(ps[k] for k in left)))
             y = bb.reshape(bb.transpose(q, perm=(*right, *qf)), shape=(product(qs[k] for k in right), product(qs[k] for k in qf)))
             return bb.reshape(bb.matmul(x, y), shape=(*(ps[k] for k in pf), *(qs[k] for k in qf)))
-        return emit("Tensordot", name or "Tensordot", ins, build)
+        return emit("Tensordot", label, ins, build)
 
 
 def add_n(inputs: Any, name: str | None = None) -> Any:
     """The sum of tensors of one shape."""
     if is_dynamic((inputs,)):
         return dynamic("add_n", *inputs)
-    with source.hide_own_frames():
-        ins = operands("AddN", list(inputs))
-        return ins[0] if len(ins) == 1 and name is None else emit("AddN", name or "AddN", ins, lambda b, *ns: b.add_n(list(ns)))
+    with op_scope(name, "AddN", inputs) as label:
+        ins = operand_list("AddN", inputs, "inputs")
+        return emit("AddN", label, ins, lambda b, *ns: b.add_n(list(ns)))
 
 
 accumulate_n = add_n
@@ -260,8 +255,9 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     """min(max(t, lo), hi); the gradient passes at both bounds."""
     if is_dynamic((t, clip_value_min, clip_value_max)):
         return dynamic("clip", t, clip_value_min, clip_value_max)
-    with source.hide_own_frames():
-        return emit("ClipByValue", name or "clip_by_value", operands("ClipByValue", (t, clip_value_min, clip_value_max)), lambda b, x, lo, hi: b.clip(x, lo, hi))
+    with op_scope(name, "clip_by_value", t, clip_value_min, clip_value_max) as label:
+        ins = operands("ClipByValue", (t, clip_value_min, clip_value_max), ("t", "y", "Minimum/y"))
+        return emit("ClipByValue", label, ins, lambda b, x, lo, hi: b.clip(x, lo, hi))
 
 
 @recorded
@@ -269,7 +265,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     """x where the condition holds, else y; a vector condition picks rows."""
     if is_dynamic((condition, x, y)):
         return dynamic("where", condition, x, y)
-    with source.hide_own_frames():
+    with op_scope(name, "Select", condition, x, y) as label:
         if x is None or y is None:
             raise NotImplementedError("where(condition) with one argument has a size that only the run knows")
         c = convert(condition, bool_, "condition")
@@ -279,7 +275,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
             if len(cn.shape) == 1 and len(pn.shape) > 1:
                 cn = b.reshape(cn, shape=(*cn.shape, *(1,) * (len(pn.shape) - 1)))
             return b.where(cn, pn, qn)
-        return emit("Select", name or "Select", (c, p, q), build)
+        return emit("Select", label, (c, p, q), build)
 
 
 def _scan(ir: str, tf: str) -> Callable[..., Any]:
@@ -287,8 +283,8 @@ def _scan(ir: str, tf: str) -> Callable[..., Any]:
         k = static_int(axis, "axis")
         if is_dynamic((x,)):
             return dynamic(ir, x, axis=k, exclusive=exclusive, reverse=reverse)
-        with source.hide_own_frames():
-            return emit(tf, name or tf, (convert(x, name="x"),), lambda b, n: getattr(b, ir)(n, axis=k, exclusive=exclusive, reverse=reverse))
+        with op_scope(name, tf, x) as label:
+            return emit(tf, label, (convert(x, name="x"),), lambda b, n: getattr(b, ir)(n, axis=k, exclusive=exclusive, reverse=reverse))
     f.__doc__ = OPS[ir].doc
     return f
 
@@ -299,17 +295,18 @@ cumsum, cumprod = _scan("cumsum", "Cumsum"), _scan("cumprod", "Cumprod")
 def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None, keep_dims: Any = None) -> Any:
     """Vector norms: euclidean (2), 1, inf."""
     with source.hide_own_frames():
-        keep, axes = bool(_one_of("keepdims", keepdims, keep_dims=keep_dims)), static_axes(axis)
+        keep, axes = bool(one_of("keepdims", keepdims, keep_dims=keep_dims)), static_axes(axis)
         axes = axes if axes is None or isinstance(axes, tuple) else (axes,)
-        if is_dynamic((tensor,)):
-            return dynamic("norm", tensor, axis=axes, keepdims=keep)
-        x = convert(tensor)
+    if is_dynamic((tensor,)):
+        return dynamic("norm", tensor, axis=axes, keepdims=keep)
+    with op_scope(name, "norm", tensor):
+        x = convert(tensor, name="tensor")
         if ord in ("euclidean", "fro", 2):
-            return emit("Norm", name or "norm/Squeeze", (x,), lambda b, n: b.norm(n, axis=axes, keepdims=keep))
+            return emit("Norm", "Squeeze", (x,), lambda b, n: b.norm(n, axis=axes, keepdims=keep))
         if ord == 1:
-            return emit("Norm", name or "norm/Squeeze", (x,), lambda b, n: b.sum(b.abs(n), axis=axes, keepdims=keep))
+            return emit("Norm", "Squeeze", (x,), lambda b, n: b.sum(b.abs(n), axis=axes, keepdims=keep))
         if ord == np.inf:
-            return emit("Norm", name or "norm/Squeeze", (x,), lambda b, n: b.max(b.abs(n), axis=axes, keepdims=keep))
+            return emit("Norm", "Squeeze", (x,), lambda b, n: b.max(b.abs(n), axis=axes, keepdims=keep))
         raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
 
 

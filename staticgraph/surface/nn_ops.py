@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import source
 from ..errors import ShapeError
 from .array_ops import embedding_lookup, one_hot, top_k
 from .deferred import recorded
-from .funnel import convert, dynamic, emit, is_dynamic, operands
-from .math_ops import FUNCTIONS, _one_of, cast, matmul
+from .funnel import convert, dynamic, emit, is_dynamic, op_scope, operands
+from .math_ops import FUNCTIONS, cast, matmul
 from .random_ops import dropout
-from .sizes import static_axes, static_int
+from .sizes import one_of, static_axes, static_int
 
 relu, relu6, elu, selu, softplus, softsign = (FUNCTIONS[k] for k in ("relu", "relu6", "elu", "selu", "softplus", "softsign"))
 sigmoid, tanh, log_sigmoid, silu, l2_loss = (FUNCTIONS[k] for k in ("sigmoid", "tanh", "log_sigmoid", "silu", "l2_loss"))
@@ -22,26 +21,26 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> An
     """x above 0, alpha * x below."""
     if is_dynamic((features,)):
         return dynamic("leaky_relu", features, alpha=alpha)
-    with source.hide_own_frames():
-        return emit("LeakyRelu", name or "LeakyRelu", (convert(features),), lambda b, n: b.leaky_relu(n, alpha=float(alpha)))
+    with op_scope(name, "LeakyRelu", features) as label:
+        return emit("LeakyRelu", label, (convert(features, name="features"),), lambda b, n: b.leaky_relu(n, alpha=float(alpha)))
 
 
 def gelu(features: Any, approximate: bool = True, name: str | None = None) -> Any:
     """x * Phi(x)."""
     if is_dynamic((features,)):
         return dynamic("gelu", features, approximate=approximate)
-    with source.hide_own_frames():
-        return emit("Gelu", name or "Gelu", (convert(features),), lambda b, n: b.gelu(n, approximate=approximate))
+    with op_scope(name, "Gelu", features) as label:
+        return emit("Gelu", label, (convert(features, name="features"),), lambda b, n: b.gelu(n, approximate=approximate))
 
 
 def _soft(ir: str, tf: str) -> Any:
     def f(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
-        k = _one_of("axis", axis, dim=dim)
+        k = one_of("axis", axis, dim=dim)
         k = -1 if k is None else static_int(k, "axis")
         if is_dynamic((logits,)):
             return dynamic(ir, logits, axis=k)
-        with source.hide_own_frames():
-            return emit(tf, name or tf, (convert(logits, name="logits"),), lambda b, n: getattr(b, ir)(n, axis=k))
+        with op_scope(name, tf, logits) as label:
+            return emit(tf, label, (convert(logits, name="logits"),), lambda b, n: getattr(b, ir)(n, axis=k))
     f.__name__ = ir
     f.__doc__ = f"{ir} along an axis (default: the last)."
     return f
@@ -56,14 +55,13 @@ def _xent(stop: bool, tf_name: str) -> Any:
             raise ValueError(f"Only call `{tf_name}` with named arguments (labels=..., logits=..., ...)")
         if is_dynamic((labels, logits)):
             return dynamic("softmax_cross_entropy_with_logits", labels, logits)
-        with source.hide_own_frames():
+        with op_scope(name, "softmax_cross_entropy_with_logits_sg" if stop else "softmax_cross_entropy_with_logits", labels, logits):
             z = convert(logits, name="logits")
             y = convert(labels, None if not isinstance(labels, (list, tuple)) else z.dtype, name="labels") if not hasattr(labels, "shape") or hasattr(labels, "_as_tensor") or hasattr(
                 labels, "node") else operands("SoftmaxCrossEntropyWithLogits", (z, labels))[1]
             if y.dtype != z.dtype:
                 y = cast(y, z.dtype)
-            return emit("SoftmaxCrossEntropyWithLogits", name or "softmax_cross_entropy_with_logits_sg/Reshape_2" if stop else name or "softmax_cross_entropy_with_logits/Reshape_2",
-                        (y, z), lambda b, p, q: b.softmax_cross_entropy_with_logits(b.stop_gradient(p) if stop else p, q))
+            return emit("SoftmaxCrossEntropyWithLogits", "Reshape_2", (y, z), lambda b, p, q: b.softmax_cross_entropy_with_logits(b.stop_gradient(p) if stop else p, q))
     f.__name__ = tf_name
     f.__doc__ = "-sum(labels * log_softmax(logits)) over the last axis" + ("; labels get no gradient." if stop else ".")
     return f
@@ -79,9 +77,9 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any 
         raise ValueError("Only call `sparse_softmax_cross_entropy_with_logits` with named arguments (labels=..., logits=..., ...)")
     if is_dynamic((labels, logits)):
         return dynamic("sparse_softmax_cross_entropy_with_logits", labels, logits)
-    with source.hide_own_frames():
-        return emit("SparseSoftmaxCrossEntropyWithLogits", name or "SparseSoftmaxCrossEntropyWithLogits/SparseSoftmaxCrossEntropyWithLogits",
-                    (convert(labels), convert(logits)), lambda b, p, q: b.sparse_softmax_cross_entropy_with_logits(p, q))
+    with op_scope(name, "SparseSoftmaxCrossEntropyWithLogits", labels, logits):
+        return emit("SparseSoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits",
+                    (convert(labels, name="labels"), convert(logits, name="logits")), lambda b, p, q: b.sparse_softmax_cross_entropy_with_logits(p, q))
 
 
 def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None) -> Any:
@@ -90,21 +88,21 @@ def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
         raise ValueError("Only call `sigmoid_cross_entropy_with_logits` with named arguments (labels=..., logits=..., ...)")
     if is_dynamic((labels, logits)):
         return dynamic("sigmoid_cross_entropy_with_logits", labels, logits)
-    with source.hide_own_frames():
+    with op_scope(name, "logistic_loss", labels, logits) as label:
         z, y = operands("LogisticLoss", (logits, labels), ("logits", "labels"))
-        return emit("LogisticLoss", name or "logistic_loss", (y, z), lambda b, p, q: b.sigmoid_cross_entropy_with_logits(p, q))
+        return emit("LogisticLoss", label, (y, z), lambda b, p, q: b.sigmoid_cross_entropy_with_logits(p, q))
 
 
 def weighted_cross_entropy_with_logits(targets: Any = None, logits: Any = None, pos_weight: Any = 1.0, name: str | None = None, labels: Any = None) -> Any:
     """Logistic loss with positives weighted by ``pos_weight``."""
-    with source.hide_own_frames():
+    with op_scope(name, "logistic_loss", targets, labels, logits, pos_weight) as label:
         y = targets if targets is not None else labels
-        z, y, w = operands("LogisticLoss", (logits, y, pos_weight))
+        z, y, w = operands("LogisticLoss", (logits, y, pos_weight), ("logits", "targets", "pos_weight"))
 
         def build(b: Any, zn: Any, yn: Any, wn: Any) -> Any:
             weight = b.add(b.mul(b.sub(wn, b.like(wn, 1)), yn), b.like(yn, 1))
             return b.add(b.mul(b.sub(b.like(yn, 1), yn), zn), b.mul(weight, b.add(b.log1p(b.exp(b.neg(b.abs(zn)))), b.relu(b.neg(zn)))))
-        return emit("LogisticLoss", name or "logistic_loss", (z, y, w), build)
+        return emit("LogisticLoss", label, (z, y, w), build)
 
 
 @recorded
@@ -112,7 +110,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     """A bias per channel."""
     if is_dynamic((value, bias)):
         return dynamic("add", value, bias)
-    with source.hide_own_frames():
+    with op_scope(name, "BiasAdd", value, bias) as label:
         x, c = operands("BiasAdd", (value, bias), ("value", "bias"))
         if len(c.node.shape) != 1:
             raise ShapeError(f"Shape must be rank 1 but is rank {len(c.node.shape)}")
@@ -122,7 +120,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
             if first:
                 m = b.reshape(m, shape=(m.shape[0], *(1,) * (len(n.shape) - 2)))
             return b.add(n, m)
-        return emit("BiasAdd", name or "BiasAdd", (x, c), build)
+        return emit("BiasAdd", label, (x, c), build)
 
 
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
@@ -137,19 +135,19 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> An
 
 def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_dims: Any = None, keepdims: Any = None) -> Any:
     """(mean, population variance) over axes."""
-    with source.hide_own_frames():
-        t = convert(x)
+    with op_scope(name, "moments", x):
+        t = convert(x, name="x")
         ax = static_axes(axes)
         ax = ax if isinstance(ax, tuple) else (ax,)
-        keep = bool(_one_of("keepdims", keepdims, keep_dims=keep_dims))
-        return emit("Moments", name or "moments/Squeeze", (t,), lambda b, n: b.moments(n, axis=ax, keepdims=keep))
+        keep = bool(one_of("keepdims", keepdims, keep_dims=keep_dims))
+        return emit("Moments", "Squeeze", (t,), lambda b, n: b.moments(n, axis=ax, keepdims=keep))
 
 
 def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float, name: str | None = None) -> Any:
     """(x - mean) / sqrt(variance + epsilon) * scale + offset"""
-    with source.hide_own_frames():
+    with op_scope(name, "batchnorm", x, mean, variance, offset, scale):
         given = [t for t in (x, mean, variance, offset, scale) if t is not None]
-        ins = operands("BatchNorm", given)
+        ins = operands("BatchNorm", given, ("x", "mean", "variance", "offset", "scale"))
 
         def build(b: Any, n: Any, m: Any, v: Any, *rest: Any) -> Any:
             more = list(rest)
@@ -159,15 +157,15 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
                 inv = b.mul(inv, more.pop(0))
             y = b.mul(b.sub(n, m), inv)
             return b.add(y, shift) if shift is not None else y
-        return emit("BatchNorm", name or "batchnorm/add_1", ins, build)
+        return emit("BatchNorm", "add_1", ins, build)
 
 
 def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float = 1e-5, name: str | None = None) -> Any:
     """(x - mean) / sqrt(var + epsilon) * gamma + beta over the last axis."""
     if is_dynamic((x, gamma, beta)):
         return dynamic("layer_norm", x, gamma, beta, epsilon=epsilon)
-    with source.hide_own_frames():
-        return emit("LayerNorm", name or "LayerNorm", operands("LayerNorm", (x, gamma, beta)), lambda b, n, g, c: b.layer_norm(n, g, c, epsilon=float(epsilon)))
+    with op_scope(name, "LayerNorm", x, gamma, beta) as label:
+        return emit("LayerNorm", label, operands("LayerNorm", (x, gamma, beta), ("x", "gamma", "beta")), lambda b, n, g, c: b.layer_norm(n, g, c, epsilon=float(epsilon)))
 
 
 layer_norm = layer_normalization
@@ -175,21 +173,21 @@ layer_norm = layer_normalization
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Any:
     """x / sqrt(max(sum(x**2), epsilon))"""
-    with source.hide_own_frames():
-        ax = static_axes(_one_of("axis", axis, dim=dim))
+    with op_scope(name, "l2_normalize", x) as label:
+        ax = static_axes(one_of("axis", axis, dim=dim))
         ax = ax if ax is None or isinstance(ax, tuple) else (ax,)
-        return emit("L2Normalize", name or "l2_normalize", (convert(x),), lambda b, n: b.l2_normalize(n, axis=ax, epsilon=float(epsilon)))
+        return emit("L2Normalize", label, (convert(x, name="x"),), lambda b, n: b.l2_normalize(n, axis=ax, epsilon=float(epsilon)))
 
 
 def in_top_k(predictions: Any, targets: Any, k: int, name: str | None = None) -> Any:
     """Whether each target is among the k largest predictions of its row."""
-    with source.hide_own_frames():
+    with op_scope(name, "in_top_k", predictions, targets) as label:
         def build(b: Any, p: Any, t: Any) -> Any:
             rank = len(p.shape)
             own = b.take_along(p, b.expand_dims(t, axis=rank - 1))
             above = b.sum(b.cast(b.greater(p, own), dtype=t.dtype), axis=(rank - 1,))
             return b.less(above, b.like(t, k))
-        return emit("InTopKV2", name or "in_top_k", (convert(predictions), convert(targets)), build)
+        return emit("InTopKV2", label, (convert(predictions, name="predictions"), convert(targets, name="targets")), build)
 
 
 def _strides(value: Any, data_format: str) -> tuple[int, int]:
@@ -208,8 +206,8 @@ def conv2d(input: Any, filter: Any = None, strides: Any = None, padding: Any = N
     attrs = {"strides": _strides(strides, data_format), "padding": _padding(padding, data_format), "data_format": data_format, "dilations": _strides(dilations, data_format)}
     if is_dynamic((input, w)):
         return dynamic("conv2d", input, w, **attrs)
-    with source.hide_own_frames():
-        return emit("Conv2D", name or "Conv2D", operands("Conv2D", (input, w), ("input", "filter")), lambda b, n, m: b.conv2d(n, m, **attrs), attrs)
+    with op_scope(name, "Conv2D", input, w) as label:
+        return emit("Conv2D", label, operands("Conv2D", (input, w), ("input", "filter")), lambda b, n, m: b.conv2d(n, m, **attrs), attrs)
 
 
 def _padding(padding: Any, data_format: str) -> Any:
@@ -224,10 +222,10 @@ def conv2d_transpose(value: Any, filter: Any = None, output_shape: Any = None, s
                      name: str | None = None, **_: Any) -> Any:
     """The gradient of conv2d by its input, as an operation: weights are [height, width, out, in]."""
     from .sizes import sizes_from
-    with source.hide_own_frames():
+    with op_scope(name, "conv2d_transpose", value, filter) as label:
         shape = sizes_from(output_shape, "output_shape")
         attrs = {"strides": _strides(strides, data_format), "padding": _padding(padding, data_format), "data_format": data_format, "dilations": (1, 1)}
-        return emit("Conv2DBackpropInput", name or "conv2d_transpose", operands("Conv2DBackpropInput", (value, filter)), lambda b, n, m: b.conv2d_input_grad(n, m, shape=shape, **attrs))
+        return emit("Conv2DBackpropInput", label, operands("Conv2DBackpropInput", (value, filter), ("value", "filter")), lambda b, n, m: b.conv2d_input_grad(n, m, shape=shape, **attrs))
 
 
 def _pool(ir: str, tf: str) -> Any:
@@ -236,8 +234,8 @@ def _pool(ir: str, tf: str) -> Any:
         attrs = {"ksize": _strides(ksize, data_format), "strides": _strides(strides, data_format), "padding": _padding(padding, data_format), "data_format": data_format}
         if is_dynamic((x,)):
             return dynamic(ir, x, **attrs)
-        with source.hide_own_frames():
-            return emit(tf, name or tf, (convert(x, name="value"),), lambda b, n: getattr(b, ir)(n, **attrs), attrs)
+        with op_scope(name, tf, x) as label:
+            return emit(tf, label, (convert(x, name="value"),), lambda b, n: getattr(b, ir)(n, **attrs), attrs)
     f.__name__ = ir
     f.__doc__ = f"{tf} over windows."
     return f

@@ -11,9 +11,9 @@ from ..dtypes import as_dtype, float32, float64
 from ..ir.aval import Size, product
 from ..ops.random import advance, shuffle_advance
 from .deferred import recorded
-from .funnel import convert, dynamic, emit, is_dynamic
+from .funnel import convert, dynamic, emit, is_dynamic, op_scope
 from .ledger import get_default_graph
-from .sizes import sizes_from
+from .sizes import one_of, sizes_from
 from .tensor import Tensor
 
 _DEFAULT = 87654321
@@ -67,21 +67,21 @@ def _number(v: Any) -> Any:
 @recorded
 def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
     """Normal numbers."""
-    with source.hide_own_frames():
-        return _draw("random_normal", "RandomStandardNormal", sizes_from(shape), dtype, seed, name or "random_normal", _number(stddev), _number(mean), 6)
+    with op_scope(name, "random_normal", shape, mean, stddev) as label:
+        return _draw("random_normal", "RandomStandardNormal", sizes_from(shape), dtype, seed, label, _number(stddev), _number(mean), 6)
 
 
 @recorded
 def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
     """Normal numbers within two standard deviations."""
-    with source.hide_own_frames():
-        return _draw("truncated_normal", "TruncatedNormal", sizes_from(shape), dtype, seed, name or "truncated_normal", _number(stddev), _number(mean), 6)
+    with op_scope(name, "truncated_normal", shape, mean, stddev) as label:
+        return _draw("truncated_normal", "TruncatedNormal", sizes_from(shape), dtype, seed, label, _number(stddev), _number(mean), 6)
 
 
 @recorded
 def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
     """Uniform numbers in [minval, maxval); integers need maxval."""
-    with source.hide_own_frames():
+    with op_scope(name, "random_uniform", shape, minval, maxval) as label:
         kind = as_dtype(dtype)
         sizes = sizes_from(shape)
         if kind.is_integer:
@@ -89,30 +89,31 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
                 raise ValueError(f"Must specify maxval for integer dtype {kind!r}")
             pair = get_seed(seed)
             lo, hi = convert(minval, kind, "min"), convert(maxval, kind, "max")
-            return emit("RandomUniformInt", name or "random_uniform", (lo, hi), lambda b, p, q: b.random_uniform_int(
+            return emit("RandomUniformInt", label, (lo, hi), lambda b, p, q: b.random_uniform_int(
                 stream(b, seed, advance(product(sizes)), pair), p, q, shape=sizes, dtype=kind), {"dtype": kind}, 2)
         low, high = _number(minval), _number(1 if maxval is None else maxval)
         span = (lambda b: b.sub(high(b) if callable(high) else b.const(kind.np.type(high)), low(b) if callable(low) else b.const(kind.np.type(low)))) \
             if callable(low) or callable(high) else kind.np.type(high) - kind.np.type(low)
-        return _draw("random_uniform", "RandomUniform", sizes, kind, seed, name or "random_uniform", span, low, 7)
+        return _draw("random_uniform", "RandomUniform", sizes, kind, seed, label, span, low, 7)
 
 
 @recorded
 def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | None = None, name: str | None = None, rate: Any = None) -> Any:
     """Each element is kept with ``keep_prob`` (or dropped with ``rate``) and scaled by 1 / keep_prob. ValueError outside (0, 1]."""
     with source.hide_own_frames():
-        chosen = keep_prob if keep_prob is not None else rate
+        chosen = one_of("rate", rate, keep_prob=keep_prob)
         if chosen is None:
             raise ValueError("You must provide a rate to dropout.")
         from_tensor = isinstance(chosen, Tensor) or hasattr(chosen, "_as_tensor")
         keep = None if from_tensor else float(chosen) if keep_prob is not None else 1 - float(chosen)
         if keep is not None and not 0 < keep <= 1:
             raise ValueError(f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep}")
-        if keep == 1:
-            return x
-        if is_dynamic((x,)):
-            mask = np.random.random(x.shape) < keep
-            return dynamic("where", mask, dynamic("mul", x, 1 / keep), 0.0)
+    if keep == 1:
+        return x
+    if is_dynamic((x,)):
+        mask = np.random.random(x.shape) < keep
+        return dynamic("where", mask, dynamic("mul", x, 1 / keep), 0.0)
+    with op_scope(name, "dropout", x, chosen):
         t = convert(x, name="x")
         pair = get_seed(seed)
         shape = t.node.shape if noise_shape is None else tuple(d if s in (None, -1) else s for d, s in zip(t.node.shape, sizes_from(noise_shape)))
@@ -122,15 +123,15 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | 
             if keep_prob is not None:
                 part = b.sub(b.like(part, 1), part)
             return b.dropout(n, stream(b, seed, advance(product(shape)), pair), part, shape=shape)
-        return emit("Dropout", name or "dropout/mul_1", (t, convert(chosen)) if from_tensor else (t,), build, weight=7)
+        return emit("Dropout", "mul_1", (t, convert(chosen, name="rate")) if from_tensor else (t,), build, weight=7)
 
 
 @recorded
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
     """Rows in a random order: TF1's for the same seeds."""
-    with source.hide_own_frames():
+    with op_scope(name, "RandomShuffle", value) as label:
         t = convert(value, name="value")
         n = t.node.shape[0]
         pair = get_seed(seed)
-        return emit("RandomShuffle", name or "RandomShuffle", (t,), lambda b, x: b.take(
+        return emit("RandomShuffle", label, (t,), lambda b, x: b.take(
             x, b.random_shuffle(stream(b, seed, shuffle_advance(n), pair), count=n), axis=0))

@@ -18,7 +18,7 @@ from ..ir.opdef import OPS
 from ..runtime.state import StateStore
 from .deferred import depends_on_ranks, ranks_fed
 from .feeds import prepared
-from .ledger import Graph, get_default_graph, get_default_session, stack
+from .ledger import Graph, get_default_graph, get_default_session, remove_last, stack
 from .tensor import Operation, Tensor
 from .variables import group_node
 
@@ -106,7 +106,7 @@ class BaseSession:
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        stack().sessions.remove(self)
+        remove_last(stack().sessions, self)
         self._contexts.pop().__exit__(None, None, None)
         self.close()
 
@@ -121,7 +121,7 @@ class BaseSession:
                 with self.graph.as_default():
                     yield self
             finally:
-                stack().sessions.remove(self)
+                remove_last(stack().sessions, self)
         return enter()
 
     graph_def = property(lambda self: self.graph, doc="The graph.")
@@ -336,7 +336,7 @@ class InteractiveSession(BaseSession):
     def close(self) -> None:
         """Close, and stop being the default."""
         if self in stack().sessions:
-            stack().sessions.remove(self)
+            remove_last(stack().sessions, self)
         super().close()
 
 

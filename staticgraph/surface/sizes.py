@@ -140,3 +140,13 @@ def static_axes(value: Any, what: str = "axis") -> Any:
         got = sizes_from(value, what)
         return tuple(static_int(v, what) for v in got)
     return static_int(value, what)
+
+
+def one_of(new: str, value: Any, **old: Any) -> Any:
+    """The value of an argument that has older names too (None: not given). ValueError where it is given twice."""
+    for k, v in old.items():
+        if v is not None:
+            if value is not None:
+                raise ValueError(f"Cannot specify both '{k}' and '{new}'")
+            value = v
+    return value

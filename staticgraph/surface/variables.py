@@ -12,7 +12,7 @@ from ..dtypes import DType, as_dtype
 from ..errors import DTypeError, ShapeError
 from ..ir.opdef import OPS
 from .deferred import apart, recorded, site_of
-from .funnel import convert, emit, emit_operation
+from .funnel import convert, emit, emit_operation, op_scope
 from .ledger import get_default_graph
 from .shapes import TensorShape
 from .tensor import Operation, RefDType, Tensor, add_operators
@@ -152,35 +152,29 @@ class Variable:
 
     # ---- changes -----------------------------------------------------------------------------------------------------------------------
 
-    def _effect(self, op: str, type: str, name: str, *ins: Any, weight: int = 1) -> Tensor:
-        with source.hide_own_frames():
-            tensors = [i if isinstance(i, Tensor) else self._operand(i, type) for i in ins]
-            for t in tensors[-1:]:
-                if t.dtype != self.base_dtype:
-                    raise DTypeError(f"Input 'value' of '{type}' Op has type {t.dtype.name} that does not match type {self.base_dtype.name} of argument 'ref'.")
-            result: Tensor = emit(type, name, tensors, lambda b, *ns: b.apply(OPS[op], (b.capture(self.node), *ns), {}), weight=weight)
+    def _effect(self, op: str, type: str, name: str | None, value: Any, indices: Any = None, what: str = "value") -> Tensor:
+        with op_scope(name, type, self, value, indices) as label:
+            rows = [] if indices is None else [convert(indices, name="indices")]
+            t = value if isinstance(value, Tensor) else value._as_tensor() if hasattr(value, "_as_tensor") else convert(value, self.base_dtype, what)
+            if t.dtype != self.base_dtype:
+                raise DTypeError(f"Input '{what}' of '{type}' Op has type {t.dtype.name} that does not match type {self.base_dtype.name} of argument 'ref'.")
+            result: Tensor = emit(type, label, (*rows, t), lambda b, *ns: b.apply(OPS[op], (b.capture(self.node), *ns), {}))
             return result
-
-    def _operand(self, value: Any, type: str) -> Tensor:
-        t: Tensor = value._as_tensor() if hasattr(value, "_as_tensor") else convert(value, self.base_dtype, "value")
-        return t
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Tensor:
         """Set it; the result is the new value."""
-        return self._effect("assign", "Assign", name or "Assign", value)
+        return self._effect("assign", "Assign", name, value)
 
     def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Tensor:
         """Add to it; the result is the new value."""
-        return self._effect("assign_add", "AssignAdd", name or "AssignAdd", delta)
+        return self._effect("assign_add", "AssignAdd", name, delta)
 
     def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Tensor:
         """Subtract from it; the result is the new value."""
-        return self._effect("assign_sub", "AssignSub", name or "AssignSub", delta)
+        return self._effect("assign_sub", "AssignSub", name, delta)
 
     def _rows(self, op: str, type: str, indices: Any, updates: Any, name: str | None) -> Tensor:
-        i = convert(indices)
-        u = convert(updates, self.base_dtype) if not isinstance(updates, Tensor) else updates
-        return self._effect(op, type, name or type, i, u)
+        return self._effect(op, type, name, updates, indices, "updates")
 
     def scatter_add(self, indices: Any, updates: Any = None, name: str | None = None) -> Tensor:
         """Add rows."""

@@ -85,7 +85,7 @@ class Optimizer:
                 op = emit_operation("NoOp", scope, group_node(graph, nodes), graph)
             else:
                 with graph.control_dependencies([_Nodes(graph, nodes)]):
-                    step = global_step.assign_add(constant(1, global_step.base_dtype), name=scope)
+                    step = global_step.assign_add(constant(1, global_step.base_dtype, name=f"{scope}value"), name=scope)
                 op = step.op
             ops = graph.get_collection_ref(GraphKeys.TRAIN_OP)
             if op not in ops:
@@ -126,7 +126,8 @@ class Optimizer:
         key = (name, get_default_graph())
         if key not in self._non_slots:
             prefix = get_variable_scope().name
-            self._non_slots[key] = Variable(constant(np.asarray(start, like.base_dtype.np)), trainable=False, name=f"{prefix}/{name}" if prefix else name)
+            full = f"{prefix}/{name}" if prefix else name
+            self._non_slots[key] = Variable(np.asarray(start, like.base_dtype.np), trainable=False, name=full)
         return self._non_slots[key]
 
     def variables(self) -> list[Variable]:

@@ -9,72 +9,74 @@ import numpy as np
 from .. import source
 from ..dtypes import int64
 from ..surface.array_ops import constant
-from ..surface.funnel import convert, emit
+from ..surface.funnel import convert, emit, op_scope
 from ..surface.ledger import get_default_graph
-from ..surface.math_ops import FUNCTIONS, cast
+from ..surface.math_ops import FUNCTIONS, cast, truediv
 from ..surface.sharing import get_variable
 from ..surface.tensor import Tensor
 from ..surface.variables import GraphKeys, Variable, group
 
 
 def _steps(global_step: Any, like: Any) -> Tensor:
-    t: Tensor = cast(convert(global_step), like)
+    t: Tensor = cast(convert(global_step, name="global_step"), like)
     return t
 
 
 def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False, name: str | None = None) -> Tensor:
     """lr * rate ** (step / decay_steps); ``staircase`` floors the exponent."""
-    with source.hide_own_frames():
+    with op_scope(name, "ExponentialDecay", learning_rate, global_step, decay_steps) as label:
         lr = convert(learning_rate, name="learning_rate")
-        p = _steps(global_step, lr.dtype) / cast(convert(decay_steps), lr.dtype)
-        return lr * FUNCTIONS["pow"](convert(decay_rate, lr.dtype), FUNCTIONS["floor"](p) if staircase else p)
+        p = _steps(global_step, lr.dtype) / cast(convert(decay_steps, name="decay_steps"), lr.dtype)
+        return FUNCTIONS["multiply"](lr, FUNCTIONS["pow"](convert(decay_rate, lr.dtype, "decay_rate"), FUNCTIONS["floor"](p) if staircase else p), name=label)
 
 
 def natural_exp_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False, name: str | None = None) -> Tensor:
     """lr * exp(-rate * step / decay_steps)"""
-    with source.hide_own_frames():
-        lr = convert(learning_rate)
-        p = _steps(global_step, lr.dtype) / cast(convert(decay_steps), lr.dtype)
-        return lr * FUNCTIONS["exp"](-convert(decay_rate, lr.dtype) * (FUNCTIONS["floor"](p) if staircase else p))
+    with op_scope(name, "NaturalExpDecay", learning_rate, global_step, decay_steps) as label:
+        lr = convert(learning_rate, name="learning_rate")
+        p = _steps(global_step, lr.dtype) / cast(convert(decay_steps, name="decay_steps"), lr.dtype)
+        return FUNCTIONS["multiply"](lr, FUNCTIONS["exp"](-convert(decay_rate, lr.dtype, "decay_rate") * (FUNCTIONS["floor"](p) if staircase else p)), name=label)
 
 
 def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False, name: str | None = None) -> Tensor:
     """lr / (1 + rate * step / decay_steps)"""
-    with source.hide_own_frames():
-        lr = convert(learning_rate)
-        p = _steps(global_step, lr.dtype) / cast(convert(decay_steps), lr.dtype)
-        return lr / (convert(decay_rate, lr.dtype) * (FUNCTIONS["floor"](p) if staircase else p) + 1.0)
+    with op_scope(name, "InverseTimeDecay", learning_rate, global_step, decay_steps) as label:
+        lr = convert(learning_rate, name="learning_rate")
+        p = _steps(global_step, lr.dtype) / cast(convert(decay_steps, name="decay_steps"), lr.dtype)
+        return truediv(lr, convert(decay_rate, lr.dtype, "decay_rate") * (FUNCTIONS["floor"](p) if staircase else p) + 1.0, name=label)
 
 
 def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end_learning_rate: float = 0.0001, power: float = 1.0, cycle: bool = False, name: str | None = None) -> Tensor:
     """From lr to the end rate in ``decay_steps``, as a power of what is left; constant after that."""
-    with source.hide_own_frames():
-        lr = convert(learning_rate)
-        total = cast(convert(decay_steps), lr.dtype)
+    with op_scope(name, "PolynomialDecay", learning_rate, global_step, decay_steps) as label:
+        lr = convert(learning_rate, name="learning_rate")
+        total = cast(convert(decay_steps, name="decay_steps"), lr.dtype)
         step = _steps(global_step, lr.dtype)
         if cycle:
             total = total * FUNCTIONS["maximum"](FUNCTIONS["ceil"](step / total), 1.0)
         p = FUNCTIONS["minimum"](step, total) / total
-        return (lr - end_learning_rate) * FUNCTIONS["pow"](1.0 - p, convert(power, lr.dtype)) + end_learning_rate
+        return FUNCTIONS["add"]((lr - end_learning_rate) * FUNCTIONS["pow"](1.0 - p, convert(power, lr.dtype, "power")), end_learning_rate, name=label)
 
 
 def cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: float = 0.0, name: str | None = None) -> Tensor:
     """Half a cosine from lr to alpha * lr."""
-    with source.hide_own_frames():
-        lr = convert(learning_rate)
-        total = cast(convert(decay_steps), lr.dtype)
+    with op_scope(name, "CosineDecay", learning_rate, global_step, decay_steps) as label:
+        lr = convert(learning_rate, name="learning_rate")
+        total = cast(convert(decay_steps, name="decay_steps"), lr.dtype)
         p = FUNCTIONS["minimum"](_steps(global_step, lr.dtype), total) / total
-        return lr * ((1 - alpha) * 0.5 * (1.0 + FUNCTIONS["cos"](p * float(np.pi))) + alpha)
+        return FUNCTIONS["multiply"](lr, (1 - alpha) * 0.5 * (1.0 + FUNCTIONS["cos"](p * float(np.pi))) + alpha, name=label)
 
 
 def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = None) -> Tensor:
     """values[0] for x <= boundaries[0], values[1] up to the next boundary, ..."""
-    with source.hide_own_frames():
-        t = convert(x)
-        result = convert(values[-1])
+    with op_scope(name, "PiecewiseConstant", x, boundaries, values):
+        t = convert(x, name="x")
+        if len(boundaries) != len(values) - 1:
+            raise ValueError("The length of boundaries should be 1 less than the length of values")
+        result = convert(values[-1], name="values")
         for bound, value in reversed(list(zip(boundaries, values))):
-            v = convert(value, result.dtype)
-            result = emit("Select", "piecewise", (t, v, result), lambda b, n, p, q, bound=bound: b.where(b.less_equal(n, b.like(n, bound)), p, q))
+            v = convert(value, result.dtype, "values")
+            result = emit("Select", "case", (t, v, result), lambda b, n, p, q, bound=bound: b.where(b.less_equal(n, b.like(n, bound)), p, q))
         return result
 
 
@@ -149,37 +151,37 @@ class ExponentialMovingAverage:
 
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     """The Euclidean norm of all tensors together; None entries are left out."""
-    with source.hide_own_frames():
-        ins = [convert(getattr(t, "values", t)) for t in t_list if t is not None]
-        return emit("GlobalNorm", name or "global_norm/global_norm", ins, lambda b, *ns: b.sqrt(b.add_n([b.sum(b.square(n), axis=None) for n in ns])))
+    with op_scope(name, "global_norm", t_list):
+        ins = [convert(getattr(t, "values", t), name="t_list") for t in t_list if t is not None]
+        return emit("GlobalNorm", "global_norm", ins, lambda b, *ns: b.sqrt(b.add_n([b.sum(b.square(n), axis=None) for n in ns])))
 
 
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> tuple[list[Any], Tensor]:
     """Tensors scaled by clip / max(norm, clip), and the norm; None entries stay."""
-    with source.hide_own_frames():
-        norm = global_norm(t_list) if use_norm is None else convert(use_norm)
-        clip = convert(clip_norm, norm.dtype)
+    with op_scope(name, "clip_by_global_norm", t_list, clip_norm, use_norm):
+        norm = global_norm(t_list) if use_norm is None else convert(use_norm, name="use_norm")
+        clip = convert(clip_norm, norm.dtype, "clip_norm")
         scale = clip / FUNCTIONS["maximum"](norm, clip)
-        return [None if t is None else convert(t) * scale for t in t_list], norm
+        return [None if t is None else convert(t, name="t_list") * scale for t in t_list], norm
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Tensor:
     """The tensor scaled so that its norm is at most ``clip_norm``."""
-    with source.hide_own_frames():
+    with op_scope(name, "clip_by_norm", t, clip_norm) as label:
         ax = axes if axes is None or isinstance(axes, tuple) else tuple(axes) if isinstance(axes, list) else (axes,)
-        x = convert(t)
-        clip = convert(clip_norm, x.dtype)
+        x = convert(t, name="t")
+        clip = convert(clip_norm, x.dtype, "clip_norm")
 
         def build(b: Any, n: Any, c: Any) -> Any:
             length = b.norm(n, axis=ax, keepdims=True)
             return b.div(b.mul(n, c), b.maximum(length, c))
-        return emit("ClipByNorm", name or "clip_by_norm", (x, clip), build)
+        return emit("ClipByNorm", label, (x, clip), build)
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Tensor:
     """As ``clip_by_norm`` for the norm divided by the number of elements."""
-    with source.hide_own_frames():
-        x = convert(t)
-        clip = convert(clip_norm, x.dtype)
-        return emit("ClipByAverageNorm", name or "clip_by_average_norm", (x, clip), lambda b, n, c: b.div(b.mul(n, c), b.maximum(
+    with op_scope(name, "clip_by_average_norm", t, clip_norm) as label:
+        x = convert(t, name="t")
+        clip = convert(clip_norm, x.dtype, "clip_norm")
+        return emit("ClipByAverageNorm", label, (x, clip), lambda b, n, c: b.div(b.mul(n, c), b.maximum(
             b.div(b.norm(n, axis=None, keepdims=False), b.like(n, n.aval.size if isinstance(n.aval.size, int) else 1)), c)))

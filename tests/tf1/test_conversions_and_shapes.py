@@ -21,6 +21,16 @@ def test_073_lists_with_tensors_are_packed(sess):
     assert t.dtype == tf.float32 and list(sess.run(t)) == [1, 2]
 
 
+def test_073_functions_of_a_list_take_python_lists(sess):
+    assert sess.run(tf.concat([[1, 2], [3]], 0)).tolist() == [1, 2, 3] and sess.run(tf.stack([[1, 2], [3, 4]])).tolist() == [[1, 2], [3, 4]]
+    assert sess.run(tf.stack([1, tf.constant(2), np.int64(3)])).tolist() == [1, 2, 3] and sess.run(tf.add_n([[1.0, 2.0], [3.0, 4.0]])).tolist() == [4, 6]
+    assert sess.run(tf.concat([np.ones((1, 2)), np.zeros((1, 2))], 1)).tolist() == [[1, 1, 0, 0]]
+    with pytest.raises(TypeError, match="that don't all match"):
+        tf.concat([tf.constant([1]), tf.constant([1.0])], 0)
+    with pytest.raises(ValueError, match="shorter than minimum length 1"):
+        tf.stack([])
+
+
 @pytest.mark.parametrize("make, name", [(lambda x, y: x + y, "AddV2"), (tf.add, "Add"), (lambda x, y: x * y, "Mul"), (lambda x, y: x < y, "Less"),
                                         (tf.maximum, "Maximum"), (tf.pow, "Pow")])
 def test_074_no_promotion_between_tensors(make, name):

@@ -19,6 +19,44 @@ def test_002_operators_use_lower_case_names_and_share_a_case_insensitive_counter
     assert (~tf.constant(True)).name == "LogicalNot:0"
 
 
+def made_by(graph, f):
+    """Names of the operations that a call makes."""
+    before = len(graph.get_operations())
+    f()
+    return [op.name for op in graph.get_operations()[before:]]
+
+
+def test_002_constants_made_of_python_operands_are_named_under_the_operation(fresh_graph):
+    y = tf.placeholder(tf.float32, [], name="y")
+    a = tf.placeholder(tf.float32, [2], name="a")
+    calls = [(lambda: a + 1, "add/y add"), (lambda: 2 * a, "mul/x mul"), (lambda: tf.add(a, 1.0), "Add_1/y Add_1"), (lambda: a / 3, "truediv/y truediv"),
+             (lambda: tf.maximum(a, 0.0), "Maximum/y Maximum"), (lambda: tf.matmul([[1.0]], [[2.0]]), "MatMul/a MatMul/b MatMul"),
+             (lambda: tf.stack([y, 1.0]), "stack/values_1 stack"), (lambda: tf.add_n([y, 1.0]), "AddN/inputs_1 AddN"), (lambda: tf.exp(1.0), "Exp/x Exp"),
+             (lambda: tf.pow(a, 2.0, name="power"), "power/y power")]
+    assert [made_by(fresh_graph, f) for f, _ in calls] == [names.split() for _, names in calls]
+    assert fresh_graph.get_tensor_by_name("y:0") is y and tf.constant(1.0).name == "Const:0"
+
+
+@pytest.mark.parametrize("f", [
+    lambda v: tf.concat([[1, 2], [3]], 0), lambda v: tf.clip_by_value(v, 0.0, 1.0), lambda v: tf.where([True, False], [1.0, 2.0], v), lambda v: v.assign([1.0, 2.0]),
+    lambda v: tf.scatter_add(v, [0], [1.0]), lambda v: tf.nn.moments([1.0, 2.0], 0), lambda v: tf.nn.bias_add([[1.0, 2.0]], [1.0, 2.0]), lambda v: tf.gather([1, 2], [0]),
+    lambda v: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[0], logits=[[1.0, 2.0]]), lambda v: tf.train.exponential_decay(0.1, v, 10, 0.5),
+    lambda v: tf.norm([3.0, 4.0]), lambda v: tf.tensordot([1.0], [2.0], 1), lambda v: tf.clip_by_norm([3.0, 4.0], 1.0), lambda v: tf.nn.dropout([1.0, 2.0], 0.5),
+    lambda v: tf.one_hot([1], 2), lambda v: tf.cast([1.5], tf.int32), lambda v: tf.fill([2], 3.0), lambda v: tf.nn.softmax([1.0, 2.0])])
+def test_002_no_call_takes_a_name_at_the_root_but_its_own(fresh_graph, f):
+    v = tf.Variable([1.0, 2.0], name="v")
+    made = made_by(fresh_graph, lambda: f(v))
+    assert len([n for n in made if "/" not in n]) <= 1 and len({n.split("/")[0] for n in made}) == 1
+
+
+def test_002_operands_belong_to_the_graph_of_the_tensors(sess):
+    a = tf.constant(2.0)
+    with tf.Graph().as_default():
+        total = tf.add_n([a * 3, tf.concat([[1.0], tf.reshape(a, [1])], 0)[1], a.graph.get_tensor_by_name(a.name) ** 2])
+        assert tf.get_default_graph().get_operations() == []
+    assert sess.run(total) == 12
+
+
 def test_003_names_differ_also_without_case():
     assert [tf.constant(1, name=n).name for n in ("A", "a", "a_1", "a")] == ["A:0", "a_1:0", "a_1_1:0", "a_2:0"]
 

@@ -17,6 +17,15 @@ def test_041_default_graphs_are_thread_local(fresh_graph):
     assert seen[0] is not fresh_graph and seen[1] is None
 
 
+def test_041_default_graphs_are_a_stack(fresh_graph):
+    other = tf.Graph()
+    with other.as_default():
+        with fresh_graph.as_default():
+            assert tf.get_default_graph() is fresh_graph
+        assert tf.get_default_graph() is other
+    assert tf.get_default_graph() is fresh_graph
+
+
 def test_042_no_reset_inside_a_graph():
     with pytest.raises(AssertionError, match=r"Do not use tf.reset_default_graph\(\) to clear nested graphs"):
         tf.reset_default_graph()
