@@ -35,7 +35,12 @@ class Targets:
 
 
 def order(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[Group]], failing: set[Group]) -> list[Group]:
-    """Groups in execution order; drops targets that cannot be overwritten in place."""
+    """Groups in execution order; drops targets that cannot be overwritten in place.
+
+    Where data leave a choice, the program's order holds: a group stands where its last item was written. A gradient's program writes a
+    checkpoint's second forward pass just before the adjoints that read it, so those values live only then.
+    """
+    groups = sorted(groups, key=lambda g: max(i.node.id for i in g.items))
     while True:
         done = _sort(groups, targets, readers, failing)
         if len(done) == len(groups):

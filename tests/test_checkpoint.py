@@ -1,0 +1,63 @@
+"""Checkpoints in static graphs: memory falls as the theory says, for one forward pass more, and no bit of a gradient changes.
+
+Griewank and Walther, "Evaluating Derivatives", chapter 12: n steps in segments of s keep n / s boundaries and the s values of one segment.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import staticgraph as sg
+
+LAYERS, ROWS, WIDTH = 36, 128, 32
+rng = np.random.default_rng(0)
+x = rng.normal(size=(ROWS, WIDTH))
+weights = [rng.normal(size=(WIDTH, WIDTH)) / 6 for _ in range(LAYERS)]
+UNIT = x.nbytes                              # the values of one layer
+
+
+def layers(h, ws):
+    for w in ws:
+        h = sg.tanh(h @ w)
+    return h
+
+
+def in_segments(length):
+    def model(x, ws):
+        for k in range(0, LAYERS, length):
+            x = sg.checkpoint(layers)(x, ws[k:k + length])
+        return sg.reduce_sum(sg.square(x))
+    return model
+
+
+def measured(model):
+    """(value, gradients, arena in units of a layer's values, matrix products)"""
+    f = sg.value_and_grad(model, 1)
+    value, gradients = f(x, weights)
+    return value, gradients, f.report(x, weights).arena_bytes / UNIT, f.text(x, weights).count("matmul(")
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return measured(lambda x, ws: sg.reduce_sum(sg.square(layers(x, ws))))
+
+
+@pytest.mark.parametrize("length", [2, 3, 6, 12, 18])
+def test_memory_is_the_boundaries_and_one_segment(plain, length):
+    value, gradients, arena, products = measured(in_segments(length))
+    assert plain[2] >= LAYERS                                                # without checkpoints every layer's values are kept
+    assert arena <= LAYERS / length + length + 4                             # two adjoints, scratch of a product
+    assert products - plain[3] == LAYERS                                     # one forward pass more
+    assert value == plain[0] and all(a.tobytes() == b.tobytes() for a, b in zip(gradients, plain[1]))
+
+
+def test_adjoints_of_independent_branches_do_not_wait_for_each_other():
+    # each branch's values can go before the next branch begins: memory must not grow with the branches' temporaries
+    def branches(count):
+        def model(x, ws):
+            return sg.add_n([sg.reduce_sum(sg.exp(sg.sin(x @ w) @ w)) for w in ws[:count]])
+        f = sg.value_and_grad(model, 1)
+        f(x, weights)
+        return f.report(x, weights).arena_bytes / UNIT
+    assert branches(12) - branches(6) <= 6 * 2 + 1                           # what a branch keeps: sin's operand and the product
