@@ -9,6 +9,7 @@ import argparse
 import math
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,10 +58,22 @@ class Stage:
         """
         for n in graph.nodes:
             label = (names or {}).get(n) or f"{n.op.name}({', '.join([*(f'%{i.id}' for i in n.inputs), *_attributes(n)])})"
-            made = f"line {n.site.line}" + (f", {n.role}" if n.role else "")
-            print(f"%{n.id:<3d} {n.aval!s:10s} {label:36s} {made}")
+            made = f"line {' and '.join(str(s.line) for s in n.all_sites())}" + (f", {n.role}" if n.role else "")
+            print(f"%{n.id:<3d} {n.aval!s:12s} {label:34s} {made}")
         if graph.outputs:
             print("results: " + ", ".join(f"%{o.id}" for o in graph.outputs))
+
+    def error(self, f: Callable[[], Any]) -> None:
+        """What ``f`` raises, as a student sees it: the message, the line of this file, and the notes below."""
+        try:
+            f()
+        except Exception as error:
+            here = [t for t in traceback.extract_tb(error.__traceback__) if t.filename == f.__code__.co_filename]
+            print(f"{type(error).__name__}: {error}\n  at line {here[-1].lineno}: {here[-1].line}")
+            for note in getattr(error, "__notes__", ()):
+                print(f"  {note}")
+            return
+        raise AssertionError("no error came")
 
     # ---- pictures ------------------------------------------------------------------------------------------------------------
 
@@ -162,6 +175,17 @@ def seconds(*functions: Callable[[], Any], repeat: int = 15) -> list[float]:
     return best
 
 
+def recorded(result: Any) -> int:
+    """Operations that a define-by-run result remembers: what ``backward`` will walk."""
+    seen, stack = set(), [result.grad_fn]
+    while stack:
+        fn = stack.pop()
+        if fn is not None and fn not in seen and hasattr(fn, "next_functions"):
+            seen.add(fn)
+            stack += [before for before, _ in fn.next_functions]
+    return len(seen)
+
+
 def work(graph: Any) -> int:
     """Scalar operations of one run of a graph: 2 per term of a product of matrices, 1 per element otherwise; moves and constants are free."""
     total = 0
@@ -172,6 +196,16 @@ def work(graph: Any) -> int:
         elif n.inputs and "move" not in n.op.traits:
             total += max(math.prod(n.shape), *(math.prod(i.shape) for i in n.inputs))
     return total
+
+
+def compiled(executable: Any) -> Any:
+    """What an executable made for the sizes it ran with: ``graph``, ``program`` and ``native``."""
+    return next(iter(executable.variants.values()))
+
+
+def traffic(executable: Any) -> int:
+    """Bytes that the kernels of one run read and write."""
+    return sum(int(v.buffer.bytes) for k in compiled(executable).program.kernels for v in (*k.reads, *k.writes))
 
 
 def _attributes(n: Any) -> list[str]:
