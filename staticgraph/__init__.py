@@ -31,6 +31,7 @@ _MODULES = {
                         "add_n accumulate_n clip_by_value where cumsum cumprod norm",
     "surface.array_ops": "constant placeholder placeholder_with_default identity stop_gradient shape size rank reshape transpose matrix_transpose expand_dims squeeze "
                          "concat stack unstack split tile broadcast_to pad reverse zeros ones zeros_like ones_like fill linspace one_hot gather sort",
+    "surface.selection": "boolean_mask unique unique_with_counts dynamic_partition",
     "surface.random_ops": "random_normal truncated_normal random_uniform random_shuffle set_random_seed",
     "surface.gradients": "gradients hessians custom_gradient IndexedSlices IndexedSlicesValue",
     "surface.control": "cond while_loop case scan map_fn foldl foldr",

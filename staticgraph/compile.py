@@ -17,9 +17,10 @@ import numpy as np
 from . import source
 from .config import Config, log, log_wants
 from .errors import GraphError, InternalError_, InvalidArgumentError
-from .ir.aval import Aval, Dim, TupleAval, evaluate, substitute, symbols_of
-from .ir.graph import Graph, Node, Region
+from .ir.aval import Aval, Dim, TupleAval, evaluate, measured_in, symbols_of, upper_bound
+from .ir.graph import Graph, Node
 from .ir.opdef import Control
+from .ir.substitute import substituted
 from .ir.text import print_node
 from .runtime.hostcall import host_function, raise_host_failure
 from .runtime.state import StateStore
@@ -85,11 +86,11 @@ def specialize(g: Graph, values: Mapping[str, int]) -> Graph:
     out = Graph(intern=True)
     made: dict[Node, Node] = {}
     for n in g.nodes:
-        attrs = tuple((k, _substituted(v, values)) for k, v in n.attrs)
+        attrs = tuple((k, substituted(v, values)) for k, v in n.attrs)
         inputs = tuple(made[i] for i in n.inputs)
         expected = n.aval.substitute(values)
         check_node(n, inputs, dict(attrs), expected)
-        new = out.add(n.op, inputs, attrs, expected, site=n.site, role=n.role)
+        new = out.add(n.op, inputs, attrs, expected, control=[made[c] for c in n.control], site=n.site, role=n.role)
         made[n] = new
     out.outputs = tuple(made[o] for o in g.outputs)
     return out
@@ -109,30 +110,6 @@ def check_node(n: Node, inputs: Sequence[Node], attrs: dict[str, Any], expected:
 def _mismatch(n: Node, inputs: Sequence[Node], expected: Any) -> str:
     shapes = " vs. ".join("[" + ",".join(map(str, i.aval.shape)) + "]" for i in inputs if isinstance(i.aval, Aval))
     return f"Incompatible shapes: {shapes} ({n.op.name} was built for a result {expected})"
-
-
-def _substituted(value: Any, values: Mapping[str, int]) -> Any:
-    if isinstance(value, Dim):
-        return substitute(value, values)
-    if isinstance(value, (Aval, TupleAval)):
-        return value.substitute(values)
-    if isinstance(value, tuple):
-        return tuple(_substituted(v, values) for v in value)
-    if isinstance(value, Region):
-        return _region(value, values)
-    return value
-
-
-def _region(region: Region, values: Mapping[str, int]) -> Region:
-    g = Graph()
-    g.nodes.extend(region.nodes)
-    g.outputs = region.results
-    inner = Graph()
-    made: dict[Node, Node] = {}
-    for n in region.nodes:
-        attrs = tuple((k, _substituted(v, values)) for k, v in n.attrs)
-        made[n] = inner.add(n.op, [made[i] for i in n.inputs], attrs, n.aval.substitute(values), site=n.site, role=n.role)
-    return Region([made[p] for p in region.params], inner.nodes, [made[r] for r in region.results])
 
 
 def check_sizes(g: Graph, values: Mapping[str, int]) -> None:
@@ -322,8 +299,11 @@ class Variant:
         state_buffers = {b.index: b for b in bound.values() if b.space == "state"}
         targets: list[tuple[Node, Any]] = []
         self.out_avals = [o.aval for o in g.outputs[:owner.n_fetches]]
+        bounds = {s: n.attr("bound") for n in g.nodes if "measure" in n.op.traits for s in measured_in(n.attr("size"))}
+        # results whose size the run finds get memory for the most there can be
+        self.room = {k: upper_bound(a.size, bounds) for k, a in enumerate(self.out_avals) if measured_in(a)}
         for k, o in enumerate(g.outputs[:owner.n_fetches]):
-            targets.append((o, Buffer("out", o.aval.size * o.aval.dtype.size, k, name=f"fetch {k}")))
+            targets.append((o, Buffer("out", upper_bound(o.aval.size * o.aval.dtype.size, bounds), k, name=f"fetch {k}")))
         self.writes: list[tuple[Any, tuple[int, ...], Any]] = []
         for kind, uid, index in owner.versions:
             key = (kind, uid)
@@ -357,7 +337,8 @@ class Variant:
 
     def run(self, feeds: Sequence[np.ndarray[Any, Any]], values: Mapping[str, int], store: StateStore) -> list[np.ndarray[Any, Any]]:
         """One run: take the state, call the program, commit or leave everything as it was."""
-        outs = [np.empty(tuple(evaluate(d, values) for d in a.shape), a.dtype.np) for a in self.out_avals]
+        outs = [np.empty(evaluate(self.room[k], values) if k in self.room else tuple(evaluate(d, values) for d in a.shape), a.dtype.np)
+                for k, a in enumerate(self.out_avals)]
         for entry in self.owner.inputs:
             if entry.kind == "stream":
                 stream_state(store, entry.key)
@@ -367,7 +348,8 @@ class Variant:
         try:
             failures: list[Any] = []
             host = host_function(self.program.hosts, values, failures) if self.program.hosts else None
-            status, error = self.native.run(feeds, outs, [lease.arrays[k] for k in self.states], [values[s] for s in self.symbols], host)
+            found: dict[str, int] = {}
+            status, error = self.native.run(feeds, outs, [lease.arrays[k] for k in self.states], [values[s] for s in self.symbols], host, found)
             if failures:
                 raise_host_failure(*failures[0])
             if status:
@@ -375,6 +357,8 @@ class Variant:
             done = True
         finally:
             store.release(lease, commit=done)
+        for k in self.room:
+            outs[k] = _trimmed(outs[k], tuple(evaluate(d, {**values, **found}) for d in self.out_avals[k].shape))
         return outs
 
     def _fail(self, status: int, error: Any, values: Mapping[str, int]) -> None:
@@ -383,6 +367,12 @@ class Variant:
             raise _StackFull
         from .runtime.report import raise_status
         raise_status(self, status, error, values)
+
+
+def _trimmed(a: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The first elements of a flat array under a shape, without the memory of the others."""
+    size = int(np.prod(shape))
+    return a.reshape(shape) if size == a.size else a[:size].copy().reshape(shape)
 
 
 class _StackFull(Exception):
@@ -394,7 +384,7 @@ def _capacities(nodes: Iterable[Node]) -> set[str]:
     out: set[str] = set()
     for n in nodes:
         avals = n.aval.elements if isinstance(n.aval, TupleAval) else (n.aval,)
-        out |= {s for a in avals for d in a.shape for s in symbols_of(d) if s.startswith("cap")}
+        out |= {s for a in avals for d in (*a.shape, n.attr("bound")) for s in symbols_of(d) if s.startswith("cap")}
         for r in n.regions:
             out |= _capacities(r.nodes)
     return out

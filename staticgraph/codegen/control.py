@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..errors import UnimplementedError
 from ..ir.opdef import Control
 from ..schedule.items import Item
-from ..schedule.steps import CopyStep, JumpIfZeroStep, JumpStep, LabelStep
-from .lower import Lowering, region_steps
+from ..schedule.steps import CopyStep, JumpIfZeroStep, JumpStep, LabelStep, MeasureStep
+from .lower import Lowering, bytes_of, region_steps
 
 
 def lower_control(low: Lowering, item: Item) -> bool:
@@ -17,7 +17,17 @@ def lower_control(low: Lowering, item: Item) -> bool:
         return _cond(low, item)
     if kind == "while":
         return _while(low, item)
+    if kind == "measure":
+        return _measure(low, item)
     raise UnimplementedError(None, None, f"operation {item.node.op.name!r} has no native code here")
+
+
+def _measure(low: Lowering, item: Item) -> bool:
+    source, target = item.operands[0].base.buffer, item.value.buffer
+    if target is not None:
+        low.steps.append(CopyStep(target, source, 8))
+    low.steps.append(MeasureStep(item.node.attr("size"), source, item.node))
+    return False
 
 
 def _cond(low: Lowering, item: Item) -> bool:
@@ -39,8 +49,8 @@ def _while(low: Lowering, item: Item) -> bool:
     operands = [v.base.buffer for v in item.operands]
     carried = [v.buffer for v in item.values]
     captured = operands[len(carried):]
-    for target, source in zip(carried, operands):
-        low.steps.append(CopyStep(target, source, target.bytes))
+    for value, target, source in zip(item.values, carried, operands):
+        low.steps.append(CopyStep(target, source, bytes_of(value.aval)))
     top, end = LabelStep(), LabelStep()
     start = len(low.steps)
     low.steps.append(top)

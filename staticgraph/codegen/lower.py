@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..errors import InternalError_
-from ..ir.aval import Aval
+from ..ir.aval import Aval, Size, measured_in, upper_bound
 from ..ir.graph import ArrayAttr, Node, Region
 from ..ir.opdef import Control, Loops
 from ..schedule.fuse import Group, group_items, is_direct
 from ..schedule.items import Item, ItemBuilder, Value, build_items
 from ..schedule.order import Targets, order
-from ..schedule.steps import Buffer, CheckStep, CommitStep, CopyStep, HostStep, KernelStep, Step
+from ..schedule.steps import Buffer, CheckStep, CommitStep, CopyStep, HostStep, KernelStep, SameStep, Step
 from ..schedule.views import contiguous
 from .custom import custom_kernel, sizes_kernel
 from .kernel import CheckId, Kernel
@@ -35,11 +35,12 @@ class Lowering:
         self.kernels: list[Kernel] = []
         self.hosts: list[Item] = []
         self.loops: list[tuple[int, int]] = []           # step ranges that run many times
+        self.bounds: dict[str, Size] = {}                # of measured sizes: memory is laid out for them
         self.committed = False
 
     def buffer(self, aval: Aval, name: str = "") -> Buffer:
         """A new buffer in the arena."""
-        b = Buffer("ws", aval.size * aval.dtype.size, name=name)
+        b = Buffer("ws", upper_bound(bytes_of(aval), self.bounds), name=name)
         self.buffers.append(b)
         return b
 
@@ -57,6 +58,7 @@ class Lowering:
 
         Returns whether something in it can fail.
         """
+        self.bounds.update((s, n.attr("bound")) for n in nodes if "measure" in n.op.traits for s in measured_in(n.attr("size")))
         builder = build_items(nodes, list(bound))
         for n, b in bound.items():
             if n in builder.views:
@@ -101,7 +103,7 @@ class Lowering:
         for value, target in late:
             if target.space == "state":
                 self._commit()
-            self.steps.append(CopyStep(target, value.buffer, target.bytes))
+            self.steps.append(CopyStep(target, value.buffer, bytes_of(value.aval)))
         return can_fail
 
     def _commit(self) -> None:
@@ -178,7 +180,10 @@ class Lowering:
             if lower.alias is not None:
                 source = item.operands[lower.alias].base.buffer
                 if source is not item.value.buffer:
-                    self.steps.append(CopyStep(item.value.buffer, source, item.value.buffer.bytes))
+                    self.steps.append(CopyStep(item.value.buffer, source, bytes_of(item.value.aval)))
+            if "sizes" in item.node.op.traits:
+                self.steps += [SameStep(item.node, p, q) for p, q in item.node.attr("pairs") if p is not q]
+                self.checks.setdefault(item.node, len(self.checks))
             return self._kernel(custom_kernel(item, self.target), g)
         if item.kind == "host":
             self.hosts.append(item)
@@ -203,6 +208,11 @@ class Lowering:
         return kernel.guarded
 
     inside_loop = False
+
+
+def bytes_of(aval: Aval) -> Size:
+    """Bytes of a dense value."""
+    return aval.size * aval.dtype.size
 
 
 def _fails(node: Node) -> bool:

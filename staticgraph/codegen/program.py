@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import InternalError_
-from ..ir.aval import Atom, Dim, Size
+from ..ir.aval import Atom, Dim, Size, measured_in, symbol, symbols_of
 from ..schedule.memory import Arena, plan
-from ..schedule.steps import Buffer, CheckStep, CommitStep, CopyStep, HostStep, JumpIfZeroStep, JumpStep, KernelStep, LabelStep
+from ..schedule.steps import Buffer, CheckStep, CommitStep, CopyStep, HostStep, JumpIfZeroStep, JumpStep, KernelStep, LabelStep, MeasureStep, SameStep
 from .kernel import BufferAt, CheckId, Imm, Kernel, SizeOf
 from .lower import Lowering
 
-END, CALL, PAR, CHECK, JUMP, JUMPZ, COPY, HOST, LIN, DIV, MUL, MAX, NEED, SETDIM, ZERO, COMMIT = range(16)
+END, CALL, PAR, CHECK, JUMP, JUMPZ, COPY, HOST, LIN, DIV, MUL, MAX, NEED, SETDIM, ZERO, COMMIT, SAME, QUOT = range(18)
 IMM, DIM, WS, WSD, IN, OUT, STATE, CONST = range(8)
 _SPACES = {"in": IN, "out": OUT, "state": STATE, "const": CONST}
 
@@ -34,6 +34,7 @@ class Program:
     checks: list[Any]                        # nodes, by check number
     hosts: list[Any]
     kernels: list[Kernel] = field(default_factory=list)
+    measured: dict[str, int] = field(default_factory=dict)           # symbols that the run finds: their dims entries
 
 
 class _Assembler:
@@ -41,6 +42,8 @@ class _Assembler:
         self.low = low
         self.words: list[int] = []
         self.prologue: list[int] = []
+        self.later: dict[str, list[int]] = {}            # words that follow the measure of a symbol
+        self.measured: dict[str, int] = {}               # where in the steps each symbol is measured
         self.fixups: list[tuple[int, int]] = []
         self.texts: dict[str, int] = {}
         self.dims: dict[Size, int] = {}
@@ -51,7 +54,7 @@ class _Assembler:
     # ---- sizes --------------------------------------------------------------------------------------------------------------------
 
     def dim(self, size: Dim) -> int:
-        """The dims entry that the prologue fills with ``size``."""
+        """The dims entry of ``size``: filled by the prologue, or after the last measure that it depends on."""
         found = self.dims.get(size)
         if found is not None:
             return found
@@ -60,11 +63,14 @@ class _Assembler:
             self.dims[size] = parts[0][1]
             return parts[0][1]
         at = self._new()
-        self.prologue += [LIN, at, size.const, len(parts)]
-        for coef, source in parts:
-            self.prologue += [coef, source]
+        self._words_for(size).extend([LIN, at, size.const, len(parts), *(w for coef, source in parts for w in (coef, source))])
         self.dims[size] = at
         return at
+
+    def _words_for(self, *sizes: Size) -> list[int]:
+        """Where the computation of a size belongs."""
+        names = {s for size in sizes for s in symbols_of(size) if s in self.measured}
+        return self.later.setdefault(max(names, key=self.measured.__getitem__), []) if names else self.prologue
 
     def _entry(self, size: Size) -> int:
         if isinstance(size, Dim):
@@ -75,6 +81,8 @@ class _Assembler:
 
     def _atom(self, atom: Atom) -> int:
         if atom.kind == "sym":
+            if atom.name not in self.symbols and atom.name in self.measured:
+                self.symbols[atom.name] = self._new()
             if atom.name not in self.symbols:
                 raise InternalError_(f"the size {atom.name} is not known to the run")
             return self.symbols[atom.name]
@@ -84,13 +92,11 @@ class _Assembler:
             if atom.kind == "div" and isinstance(y, int):
                 source = self._entry(x)
                 found = self._new()
-                self.prologue += [DIV, found, source, y]
-            elif atom.kind == "div":
-                raise InternalError_(f"a size divided by a run-time size: {atom!r}")
+                self._words_for(x).extend([DIV, found, source, y])
             else:
                 a, b = self._entry(x), self._entry(y)
                 found = self._new()
-                self.prologue += [MUL if atom.kind == "mul" else MAX, found, a, b]
+                self._words_for(x, y).extend([{"div": QUOT, "mul": MUL, "max": MAX}[atom.kind], found, a, b])
             self.atoms[atom] = found
         return found
 
@@ -127,7 +133,15 @@ class _Assembler:
     # ---- steps --------------------------------------------------------------------------------------------------------------------------
 
     def assemble(self) -> None:
-        """All steps to words; jumps are patched at the end."""
+        """All steps to words. What follows a measure is complete only when all steps have been seen: then they are written again."""
+        self.measured = {s: k for k, step in enumerate(self.low.steps) if isinstance(step, MeasureStep) for s in measured_in(step.size)}
+        self._write()
+        if self.later:
+            self.words, self.fixups = [], []
+            self._write()
+
+    def _write(self) -> None:
+        """The words of all steps; jumps are patched at the end."""
         labels: dict[LabelStep, int] = {}
         jumps: list[tuple[int, LabelStep]] = []
         words = self.words
@@ -153,16 +167,34 @@ class _Assembler:
                 words.append(CHECK)
             elif isinstance(step, CommitStep):
                 words.append(COMMIT)
+            elif isinstance(step, MeasureStep):
+                if isinstance(step.size, Dim):
+                    words += [SETDIM, self.dim(step.size), *self.address(step.source)]
+                    words += [w for s in measured_in(step.size) for w in self.later.get(s, ())]
+            elif isinstance(step, SameStep):
+                words += [SAME, self.low.checks[step.node], *self.amount(step.left), *self.amount(step.right)]
             else:
                 assert isinstance(step, HostStep)
                 buffers = [*step.reads, *step.writes]
-                words += [HOST, self.low.hosts.index(step.item), len(buffers), *(w for b in buffers for w in self.address(b))]
+                sizes = measured_by_host(step.item.node)                     # Python cannot know them otherwise
+                words += [HOST, self.low.hosts.index(step.item), len(buffers) + len(sizes), *(w for b in buffers for w in self.address(b)),
+                          *(w for s in sizes for w in self.amount(s))]
         words += [CHECK, END]
+        self.jumps = [(at, labels[label]) for at, label in jumps]
+
+    def finish(self) -> np.ndarray[Any, Any]:
+        """The program: sizes first, then the steps."""
         shift = len(self.prologue)
-        for at, label in jumps:
-            words[at] = labels[label] + shift
-        self.words = self.prologue + words
+        words = self.prologue + self.words
+        for at, target in self.jumps:
+            words[at + shift] = target + shift
         self.fixups = [(at + shift, k) for at, k in self.fixups]
+        return np.array(words, np.int64)
+
+
+def measured_by_host(node: Any) -> list[Dim]:
+    """The measured symbols in the shapes of a host operation, in the order in which their values follow the addresses."""
+    return [symbol(s) for s in sorted(measured_in((*(i.aval for i in node.inputs), node.aval)))]
 
 
 def _lifetimes(low: Lowering) -> None:
@@ -183,6 +215,8 @@ def _touched(step: Any) -> list[Buffer]:
         return [step.target, step.source]
     if isinstance(step, JumpIfZeroStep):
         return [step.buffer]
+    if isinstance(step, MeasureStep):
+        return [step.source]
     return [*step.reads, *step.writes] if isinstance(step, HostStep) else []
 
 
@@ -192,35 +226,12 @@ def assemble(low: Lowering, symbols: list[str]) -> Program:
     buffers = {b for step in low.steps for b in _touched(step) if b.space == "ws"}
     arena = plan(sorted(buffers, key=lambda b: (b.first, b.last, low.buffers.index(b) if len(low.buffers) < 2000 else 0)))
     a = _Assembler(low, symbols)
-    a.assemble()
-    words = a.words
     if isinstance(arena.bytes, Dim):
-        saved, a.prologue = a.prologue, []
-        need = a.dim(arena.bytes)
-        head = [*a.prologue, NEED, need]
-        body = len(saved)
-        words = saved + head + words[body:]
-        a.fixups = [(at + len(head), k) for at, k in a.fixups]
-        _shift_jumps(words, body + len(head), len(head))
+        a.prologue += [NEED, a.dim(arena.bytes)]
+    a.assemble()
+    words = a.finish()
     constants = [c.array for c in low.constants]
     checks = list(low.checks)
-    return Program(np.array(words, np.int64), a.fixups, list(a.texts), symbols, max(1, a.n_dims), arena, arena.bytes, constants,
-                   checks, low.hosts, low.kernels)
-
-
-def _shift_jumps(words: list[int], start: int, by: int) -> None:
-    at = start
-    while at < len(words):
-        op = words[at]
-        if op in (CALL, PAR):
-            at += 5 + 2 * words[at + 4]
-        elif op == JUMP:
-            words[at + 1] += by
-            at += 2
-        elif op == JUMPZ:
-            words[at + 3] += by
-            at += 4
-        elif op == HOST:
-            at += 3 + 2 * words[at + 2]
-        else:
-            at += {END: 1, CHECK: 1, COMMIT: 1, COPY: 7, NEED: 2, SETDIM: 4, ZERO: 5}[op]
+    measured = {s: at for s, at in a.symbols.items() if s in a.measured}
+    return Program(words, a.fixups, list(a.texts), symbols, max(1, a.n_dims), arena, arena.bytes, constants,
+                   checks, low.hosts, low.kernels, measured)

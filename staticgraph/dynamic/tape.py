@@ -144,6 +144,8 @@ class AccumulateGrad:
 class Compute(BuilderBase):
     """The builder that computes now. Operands are tensors (or saved ones); results are tensors, recorded where that is on."""
 
+    computes = True
+
     def __init__(self, tensor_type: type) -> None:
         self.tensor_type = tensor_type
         self.value_type = (tensor_type, Saved)                               # type: ignore[assignment]

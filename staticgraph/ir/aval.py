@@ -8,8 +8,10 @@ object and "the same size" is ``is``. Sizes are never negative.
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Union
 
@@ -165,17 +167,102 @@ def symbol(name: str | None = None) -> Dim:
     return made
 
 
+def measured(name: str | None = None) -> Dim:
+    """A fresh symbol for a size that the run itself measures (how many elements a mask selects); its name starts with ``k``."""
+    return symbol(name or f"k{next(_fresh)}")
+
+
+def is_measured(name: str) -> bool:
+    """Whether a symbol's value is found while running, not given by the shapes of feeds."""
+    return name.startswith("k")
+
+
+def measured_in(value: object) -> set[str]:
+    """Names of the measured symbols in a size, an aval, or a tuple of such."""
+    if isinstance(value, Dim):
+        return {s for s in symbols_of(value) if is_measured(s)}
+    if isinstance(value, Aval):
+        value = value.shape
+    elif isinstance(value, TupleAval):
+        value = value.elements
+    return set().union(*map(measured_in, value)) if isinstance(value, tuple) else set()
+
+
+class _Assumed(threading.local):
+    pairs: list[tuple[Size, Size]] | None = None
+
+
+_assumed = _Assumed()
+
+
+def assume_equal(p: Size, q: Size) -> None:
+    """Called by shape rules that take two different expressions to be equal; pairs with a measured symbol are kept for ``assumptions``."""
+    if p is q or not (isinstance(p, Dim) or isinstance(q, Dim)) or _assumed.pairs is None:
+        return
+    if measured_in(p) or measured_in(q):
+        _assumed.pairs.append((p, q))
+
+
+def assume_at_most(p: Size, q: Size) -> None:
+    """As ``assume_equal`` for p <= q, which is max(p, q) = q."""
+    if (isinstance(p, Dim) or isinstance(q, Dim)) and _assumed.pairs is not None:
+        assume_equal(maximum(p, q), q)
+
+
+@contextmanager
+def assumptions() -> Iterator[list[tuple[Size, Size]]]:
+    """Within: the pairs of sizes that shape rules take to be equal although only the run can tell."""
+    saved, _assumed.pairs = _assumed.pairs, []
+    try:
+        yield _assumed.pairs
+    finally:
+        _assumed.pairs = saved
+
+
+def upper_bound(size: Size, bounds: Mapping[str, Size]) -> Size:
+    """A size that ``size`` does not exceed while each symbol s in ``bounds`` stays in 0 .. bounds[s]."""
+    if not isinstance(size, Dim) or not any(s in bounds for s in symbols_of(size)):
+        return size
+    total: Size = size.const
+    for atom, coef in size.terms:
+        if atom.kind == "sym":
+            most = upper_bound(bounds[atom.name], bounds) if atom.name in bounds else _make(((atom, 1),), 0)
+            part = most if coef > 0 or atom.name not in bounds else 0
+        elif coef < 0 and any(s in bounds for a in atom.args for s in symbols_of(a)):
+            part = 0
+        else:
+            x, y = atom.args
+            most, other = upper_bound(x, bounds), upper_bound(y, bounds)
+            if atom.kind == "div":               # by at least 1
+                part = most if other is not y else (most // y if y != 0 else 0)
+            else:
+                part = most * other if atom.kind == "mul" else maximum(most, other)
+        total = total + part * coef
+    return maximum(total, 0)
+
+
 def maximum(x: Size, y: Size) -> Size:
     """The larger of two sizes, folded where that is known."""
     gap = y - x
     if isinstance(gap, int):
         return y if gap > 0 else x
-    if x == 0:
+    if never_negative(gap):
         return y
-    if y == 0:
+    if never_negative(-gap):
         return x
     first, second = sorted((x, y), key=repr)
     return _atom("max", (first, second))
+
+
+def never_negative(size: Size) -> bool:
+    """Whether that follows from the expression alone (symbols are not negative; a difference may be)."""
+    if not isinstance(size, Dim):
+        return size >= 0
+    return size.const >= 0 and all(c >= 0 and _atom_never_negative(a) for a, c in size.terms)
+
+
+def _atom_never_negative(atom: Atom) -> bool:
+    return any(map(never_negative, atom.args)) if atom.kind == "max" else all(map(never_negative, atom.args))
 
 
 def exact_div(x: Size, y: Size) -> Size | None:

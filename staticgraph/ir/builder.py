@@ -17,9 +17,10 @@ from .. import source
 from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import DTypeError, Error, GraphError, ShapeError
 from ..source import Site
-from .aval import Aval, Size, TupleAval
+from .aval import Aval, Dim, Size, TupleAval, assume_at_most, assumptions, measured, measured_in, never_negative
 from .graph import ArrayAttr, Graph, Node, Region
 from .opdef import OPS, OpDef
+from .substitute import substituted
 
 # transforms that rules may ask of their tool (linearize, vmap_region ...); the transforms register themselves,
 # so that no op file imports one
@@ -30,6 +31,7 @@ class BuilderBase:
     """What every ``b`` offers. Subclasses give ``apply(op, inputs, attrs)`` and ``const``."""
 
     value_type: type = Node
+    computes = False                         # whether values are at hand, and sizes with them
 
     def apply(self, op: OpDef, inputs: tuple[Any, ...], attrs: dict[str, Any], control: tuple[Any, ...] = ()) -> Any:
         """Apply ``op`` to values of this builder; an op with several outputs gives a tuple."""
@@ -148,8 +150,36 @@ class GraphBuilder(BuilderBase):
         if op.defaults:
             attrs = {**op.defaults, **attrs}
         site = self.site if self.site is not None else source.capture(self.scope)
-        aval = infer(op, inputs, attrs, site)
+        with assumptions() as pairs:
+            aval = infer(op, inputs, attrs, site)
+            for a in aval.elements if isinstance(aval, TupleAval) else (aval,):
+                for d in a.shape:
+                    if not never_negative(d):
+                        assume_at_most(0, d)
+        if pairs and "sizes" not in op.traits:
+            inputs = self._agreeing(op, inputs, pairs, site)
+            aval = infer(op, inputs, attrs, site)
         return self.append(op, inputs, tuple(sorted(attrs.items())), aval, control, site)
+
+    def _agreeing(self, op: OpDef, inputs: tuple[Node, ...], pairs: Sequence[tuple[Size, Size]], site: Site) -> tuple[Node, ...]:
+        """The operands behind checks that sizes which the op takes to be equal are; each such size is then written in one way."""
+        same = {q if isinstance(q, Dim) else p: p if isinstance(q, Dim) else q for p, q in pairs}
+        shapes = " vs. ".join("[" + ",".join("?" if isinstance(d, Dim) else str(d) for d in i.shape) + "]" for i in inputs)
+        out, left = [], list(pairs)
+        for x in inputs:
+            mine = [(p, q) for p, q in pairs if p in x.shape or q in x.shape] if not isinstance(x.aval, TupleAval) else []
+            shape = tuple(same.get(d, d) for d in x.shape) if mine else ()
+            if mine and shape != x.shape:
+                left = [pair for pair in left if pair not in mine]
+                x = self._same(x, shape, mine, f"Incompatible shapes: {shapes}", site)
+            out.append(x)
+        if left and out:
+            out[0] = self._same(out[0], out[0].shape, left, f"Incompatible shapes: {shapes}", site)
+        return tuple(out)
+
+    def _same(self, x: Node, shape: tuple[Size, ...], pairs: Sequence[tuple[Size, Size]], message: str, site: Site) -> Node:
+        attrs = (("message", message + " ({a} is not {limit})"), ("pairs", tuple(pairs)), ("shape", shape))
+        return self.append(OPS["same_sizes"], (x,), attrs, x.aval.with_shape(shape), (), site)
 
     def append(self, op: OpDef, inputs: tuple[Node, ...], attrs: Any, aval: Any, control: tuple[Node, ...], site: Site) -> Node:
         """Append a node whose aval is known."""
@@ -172,10 +202,13 @@ class GraphBuilder(BuilderBase):
         """The region's nodes copied here with ``args`` for its parameters."""
         made: dict[Node, Node] = dict(zip(region.params, args))
         saved = self.site, self.role
+        own = {s for n in region.nodes if "measure" in n.op.traits for s in measured_in(n.attr("size"))}
+        fresh = {s: measured() for s in own if s in self.graph.measures}     # each copy measures its own
         for n in region.nodes:
             if n not in made:
                 self.site, self.role = n.site, n.role
-                made[n] = self.node(n.op, tuple(made[i] for i in n.inputs), n.kw, tuple(made[c] for c in n.control))
+                attrs = {k: substituted(v, fresh) for k, v in n.attrs} if fresh else n.kw
+                made[n] = self.node(n.op, tuple(made[i] for i in n.inputs), attrs, tuple(made[c] for c in n.control))
         self.site, self.role = saved
         return tuple(made[r] for r in region.results)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InternalError_
 from ..source import UNKNOWN, Site
-from .aval import AnyAval, Aval, TupleAval
+from .aval import AnyAval, Aval, TupleAval, measured_in
 from .opdef import OpDef
 
 Attrs = tuple[tuple[str, Any], ...]
@@ -163,12 +163,14 @@ class Region:
 class Graph:
     """An append-only list of nodes. ``outputs`` are the results of an optimised graph (empty for a user's graph)."""
 
-    __slots__ = ("__weakref__", "_table", "intern", "nodes", "outputs")
+    __slots__ = ("__weakref__", "_table", "intern", "measures", "memo", "nodes", "outputs")
 
     def __init__(self, intern: bool = False) -> None:
         self.nodes: list[Node] = []
         self.outputs: tuple[Node, ...] = ()
         self.intern = intern
+        self.measures: dict[str, Node] = {}  # per measured symbol: the node that finds its value
+        self.memo: dict[Any, Any] = {}       # what is found once per value: the positions of a mask, the size that a number stands for
         self._table: dict[tuple[Any, ...], Node] = {}
 
     def add(self, op: OpDef, inputs: Iterable[Node], attrs: Attrs, aval: AnyAval, *, control: Iterable[Node] = (),
@@ -179,6 +181,8 @@ class Graph:
         for i in inputs + control:
             if i.id >= count or self.nodes[i.id] is not i:
                 raise InternalError_(f"{op.name}: input {i!r} is not in this graph")
+        if self.measures:
+            control = self._after_measures(inputs, control, attrs, aval)
         if self.intern and not (op.traits & UNMERGED):
             key = (op, inputs, control, attrs) if inputs else (op, control, attrs, aval)
             found = self._table.get(key)
@@ -189,7 +193,21 @@ class Graph:
         else:
             node = Node(count, op, inputs, control, attrs, aval, site, role)
         self.nodes.append(node)
+        if "measure" in op.traits:
+            for name in measured_in(node.attr("size")):
+                self.measures.setdefault(name, node)
         return node
+
+    def _after_measures(self, inputs: tuple[Node, ...], control: tuple[Node, ...], attrs: Attrs, aval: AnyAval) -> tuple[Node, ...]:
+        """``control`` and the measures of the symbols that the node names but its inputs do not, so that no size is read before it is known."""
+        from .substitute import named
+        names = named(attrs, aval)
+        if not names:
+            return control
+        for i in inputs:
+            names -= measured_in(i.aval)
+        more = {self.measures[s] for s in names if s in self.measures} - set(inputs) - set(control)
+        return (*control, *sorted(more, key=lambda n: n.id)) if more else control
 
     def _merge(self, found: Node, site: Site) -> Node:
         # the survivor keeps both lines: provenance is a side note, so this is not a change of the node

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dtypes import bool_, int64
 from ..errors import DTypeError, InternalError, ShapeError
-from ..ir.aval import Aval, Size, TupleAval, symbol
+from ..ir.aval import Aval, Size, TupleAval, measured_in, symbol
 from ..ir.evaluate import evaluate_region
 from ..ir.graph import Region
 from ..ir.opdef import Control, Decompose, OpDef, View, define
@@ -24,6 +24,12 @@ CAPACITY = "stack capacity"                  # the guard whose failure makes the
 
 
 def _result_avals(region: Region) -> tuple[Aval, ...]:
+    """Avals of the results. ShapeError where a size is measured inside: whoever uses the result could not know it."""
+    own = {s for n in region.nodes if "measure" in n.op.traits for s in measured_in(n.attr("size"))}
+    for r in region.results if own else ():
+        if measured_in(r.aval) & own:
+            raise ShapeError(f"a branch or loop body gives {r.aval}, of a size that is only known inside (made at {r.site.describe()}); "
+                             "results must have sizes that are known before")
     return tuple(r.aval for r in region.results)
 
 

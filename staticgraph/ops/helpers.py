@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dtypes import DType, as_dtype, bool_, float32, float64, int32, int64
 from ..errors import DTypeError, ShapeError
-from ..ir.aval import Aval, Dim, Size
+from ..ir.aval import Aval, Dim, Size, assume_equal
 from ..ir.opdef import NotDifferentiable, OpDef, Scalar, define
 
 FLOATS = "f"
@@ -76,6 +76,7 @@ def broadcast_shapes(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
             if k < 0 or s[k] == 1:
                 continue
             if size == 1 or (isinstance(size, Dim) and isinstance(s[k], int)):
+                assume_equal(size, s[k]) if size != 1 else None
                 size = s[k]
             elif not may_equal(s[k], size):
                 raise ShapeError(f"Incompatible shapes: {' vs. '.join(shape_text(x) for x in shapes)}")
@@ -85,6 +86,7 @@ def broadcast_shapes(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
 
 def may_equal(p: Size, q: Size) -> bool:
     """False only for two different ints: unknown sizes are checked at each run."""
+    assume_equal(p, q)
     return not (isinstance(p, int) and isinstance(q, int)) or p == q
 
 

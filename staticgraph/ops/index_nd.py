@@ -13,7 +13,7 @@ import numpy as np
 
 from ..dtypes import DType, int64
 from ..errors import InvalidArgumentError, ShapeError
-from ..ir.aval import Aval, Size, product
+from ..ir.aval import Aval, Size, assume_at_most, product
 from .composed import composed
 from .helpers import Sample, f64, i32, may_equal, normalize_axis, same_dtype, shape_text, static_size
 from .index import _as_scalar, _check_indices, _ref_inside, inside
@@ -189,6 +189,8 @@ def _start_rows(b: Any, shape: Sequence[Size], starts: Any, sizes: Sequence[Size
 def _check_starts(x: Aval, starts: Aval, sizes: Sequence[Size]) -> None:
     if starts.dtype.kind not in "iu" or starts.ndim != 1 or not may_equal(starts.shape[0], x.ndim):
         raise ShapeError(f"starts must be {x.ndim} integers, got {starts}")
+    for n, m in zip(x.shape, sizes):
+        assume_at_most(m, n)
     if len(sizes) != x.ndim or any(isinstance(n, int) and isinstance(m, int) and not 0 <= m <= n for n, m in zip(x.shape, sizes)):
         raise ShapeError(f"a slice of shape {shape_text(sizes)} does not fit into {x}")
 

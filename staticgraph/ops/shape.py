@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..ir.aval import Aval, Size, product
+from ..ir.aval import Aval, Size, assume_at_most, assume_equal, product
 from ..ir.opdef import Loops, OpDef, View, define
 from .helpers import Sample, batched, f64, linear_jvp, may_equal, move_axis, normalize_axes, normalize_axis, same_dtype, shape_text
 
@@ -28,6 +28,7 @@ def _reshape_infer(x: Aval, *, shape: tuple[Size, ...]) -> Aval:
     if len(known) < len(shape):
         raise ShapeError("reshape needs every size; resolve -1 with ops.shape.resolve_shape")
     total, want = x.size, product(shape)
+    assume_equal(total, want)
     if isinstance(total, int) and isinstance(want, int) and total != want:
         raise ShapeError(f"Cannot reshape a tensor with {total} elements to shape {shape_text(shape)} ({want} elements)")
     return Aval(tuple(shape), x.dtype)
@@ -130,6 +131,9 @@ def _slice_infer(x: Aval, *, starts: tuple[Size, ...], sizes: tuple[Size, ...], 
     for axis, (d, a, n, s) in enumerate(bounds):
         if s == 0:
             raise ShapeError(f"slice of {x}: the step of axis {axis} is 0")
+        if n != 0:
+            assume_at_most(0, a if s > 0 else a + (n - 1) * s)
+            assume_at_most(a + (n - 1) * s + 1 if s > 0 else a + 1, d)
         if all(isinstance(v, int) for v in (d, a, n)) and n != 0:
             last = a + (n - 1) * s
             if not (0 <= a < d and 0 <= last < d) or n < 0:
@@ -193,6 +197,8 @@ def _pad_infer(x: Aval, *, before: tuple[Size, ...], after: tuple[Size, ...], be
         raise ShapeError(f"pad of {x} needs {x.ndim} amounts, got {before}, {after}, {between}")
     shape = []
     for d, p, q, g in zip(x.shape, before, after, between):
+        assume_at_most(0, p)
+        assume_at_most(0, q)
         if any(isinstance(v, int) and v < 0 for v in (p, q, g)):
             raise ShapeError(f"pad of {x}: negative amounts {before}, {after}, {between}")
         shape.append((d + (d - 1) * g if g and d != 0 else d) + p + q)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dtypes import int32, int64
 from ..errors import ShapeError
-from ..ir.aval import Aval, Size, TupleAval
+from ..ir.aval import Aval, Size, TupleAval, assume_at_most
 from ..ir.opdef import Loops, NotDifferentiable, OpDef, define
 from .composed import composed
 from .helpers import Sample, f64, move_axis
@@ -130,6 +130,7 @@ def _emit_select(kernel: Any, outs: Any, x: Any, *, k: int) -> None:
 
 def _top_infer(x: Aval, *, k: int) -> TupleAval:
     last_axis(x)
+    assume_at_most(k, x.shape[-1])
     if isinstance(x.shape[-1], int) and k > x.shape[-1]:
         raise ShapeError(f"input must have at least k columns. Had {x.shape[-1]}, needed {k}")
     shape = (*x.shape[:-1], k)

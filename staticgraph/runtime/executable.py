@@ -99,8 +99,11 @@ class NativeProgram:
         return f
 
     def run(self, feeds: Sequence[np.ndarray[Any, Any]], outs: Sequence[np.ndarray[Any, Any]], states: Sequence[np.ndarray[Any, Any]],
-            dims: Sequence[int], host: Any = None) -> tuple[int, Any]:
-        """(status, error record). Arrays must be contiguous, of the right dtypes and sizes; they are kept alive by the caller."""
+            dims: Sequence[int], host: Any = None, found: dict[str, int] | None = None) -> tuple[int, Any]:
+        """(status, error record). Arrays must be contiguous, of the right dtypes and sizes; they are kept alive by the caller.
+
+        ``found`` gets the sizes that the run measured.
+        """
         f = self.frame(len(feeds), len(outs), len(states))
         for k, a in enumerate(feeds):
             f.inputs[k] = a.ctypes.data
@@ -121,6 +124,8 @@ class NativeProgram:
         error = None
         if status == ERROR:
             error = SgError.from_buffer_copy(f.error)
+        elif found is not None:
+            found.update((s, f.dims[at]) for s, at in self.program.measured.items())
         with self.lock:
             self.frames.append(f)
         return status, error

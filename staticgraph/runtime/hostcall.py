@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import source
 from ..errors import OpError, UnknownError
-from ..ir.aval import Aval, evaluate
+from ..ir.aval import Aval, evaluate, measured_in
 
 HOST_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p))
 
@@ -30,9 +30,11 @@ def host_function(items: Sequence[Any], values: Mapping[str, int], failures: lis
         node = items[number].node
         try:
             ins = [i.aval for i in node.inputs]
-            arrays = [_array(pointers[k], aval, values).copy() for k, aval in enumerate(ins)]
+            given = len(ins) + len(node.aval.elements)
+            known = {**values, **{s: pointers[given + k] or 0 for k, s in enumerate(sorted(measured_in((*ins, node.aval))))}}
+            arrays = [_array(pointers[k], aval, known).copy() for k, aval in enumerate(ins)]
             for k, (aval, got) in enumerate(zip(node.aval.elements, node.op.lower.call(*arrays, **node.kw))):
-                _array(pointers[len(ins) + k], aval, values)[...] = got
+                _array(pointers[len(ins) + k], aval, known)[...] = got
             return 0
         except BaseException as error:       # also KeyboardInterrupt: it must not cross native code
             failures.append((node, error))

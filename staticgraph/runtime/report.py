@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import source
 from ..errors import CancelledError, InternalError, InvalidArgumentError
-from ..ir.aval import evaluate
+from ..ir.aval import evaluate, measured_in
 from ..ir.graph import Node
 
 OK, ERROR, NEED_WORKSPACE, CANCELLED, HOST, BAD_ARGUMENT, UNSUPPORTED_CPU = range(7)
@@ -17,11 +17,14 @@ OK, ERROR, NEED_WORKSPACE, CANCELLED, HOST, BAD_ARGUMENT, UNSUPPORTED_CPU = rang
 
 def guard_text(node: Node, element: int, a: int, b: int, values: Mapping[str, int]) -> str:
     """The message of a failed guard from the raw words of the record."""
-    shape = tuple(evaluate(d, values) for d in node.aval.shape)
+    if "sizes" in node.op.traits:            # the words are the two sizes
+        return str(node.attr("message")).format(a=a, limit=b)
+    known = not measured_in(node.aval)
+    shape = tuple(evaluate(d, values) for d in node.aval.shape) if known else ()
     dtype = node.aval.dtype
     shown: Any = np.int64(a).view(np.float64) if dtype.kind == "f" else bool(a) if dtype.kind == "b" else a
     inside = shape and 0 <= element < int(np.prod(shape))
-    index = ",".join(map(str, np.unravel_index(element, shape))) if inside else str(element) if shape else ""
+    index = ",".join(map(str, np.unravel_index(element, shape))) if inside else str(element) if shape or not known else ""
     message: str = node.attr("message", "{a}")
     return message.format(i=index, a=shown, limit=b)
 

@@ -350,7 +350,29 @@ def walker_text() -> str:
     o.lines.append(f"  call void @sg_clear(ptr {target}, i64 {size})")
     o.advance("5")
 
-    labels = ("op0", "call", "call", "check", "jump", "jumpz", "copy", "host", "lin", "div", "mul", "max", "need", "setdim", "zero", "commit")
+    o.block("same")
+    x, y = o.operand(2), o.operand(4)
+    differ = o.value(f"icmp ne i64 {x}, {y}")
+    o.lines.append(f"  br i1 {differ}, label %same.not, label %same.ok")
+    o.block("same.not")
+    record = o.value("load ptr, ptr %error.p")
+    o.lines.append(f"  call void @sg_report(ptr {record}, i64 {o.word(1)}, i64 0, i64 {x}, i64 {y})")
+    edges = o.value("load i64, ptr %edges")
+    o.value(f"call i1 @sg_failed(ptr %run, i64 {edges})")
+    o.lines.append("  br label %failed")
+    o.block("same.ok")
+    o.advance("6")
+
+    o.block("quot")
+    x, y = (o.value(f"load i64, ptr {o.dim(o.word(k))}") for k in (2, 3))
+    none = o.value(f"icmp eq i64 {y}, 0")
+    by = o.value(f"select i1 {none}, i64 1, i64 {y}")
+    q = o.value(f"sdiv i64 {x}, {by}")
+    o.lines.append(f"  store i64 {o.value(f'select i1 {none}, i64 0, i64 {q}')}, ptr {o.dim(o.word(1))}")
+    o.advance("4")
+
+    labels = ("op0", "call", "call", "check", "jump", "jumpz", "copy", "host", "lin", "div", "mul", "max", "need", "setdim", "zero", "commit",
+              "same", "quot")
     cases = "  ".join(f"i64 {k}, label %{label}" for k, label in enumerate(labels))
     pcs = ", ".join(f"[ {pc}, %{block} ]" for pc, block in o.edges)
     head = f"""

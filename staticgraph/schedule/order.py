@@ -10,8 +10,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
+from ..ir.aval import measured_in
+from ..ir.substitute import named
 from .fuse import Group
-from .items import Value
+from .items import Item, Value
 from .steps import Buffer
 
 
@@ -50,11 +52,20 @@ def order(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[
         targets.drop(victim)
 
 
+def _named(item: Item) -> set[str]:
+    """Measured sizes that an item's kernel reads."""
+    names = named(item.node.attrs, item.node.aval).union(*(measured_in(v.aval) for v in item.values))
+    return names.union(*(measured_in((*v.shape, *v.strides, v.offset)) for v in item.operands))
+
+
 def _sort(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[Group]], failing: set[Group]) -> list[Group]:
     position = {g: k for k, g in enumerate(groups)}
     before: dict[Group, set[Group]] = {g: set() for g in groups}
+    measures = {s: g for g in groups for item in g.items if "measure" in item.node.op.traits for s in measured_in(item.node.attr("size"))}
     for g in groups:
         for item in g.items:
+            if measures:
+                before[g] |= {measures[s] for s in _named(item) if s in measures} - {g}
             for v in item.operands:
                 source = v.base.item.group
                 if source is not None and source is not g:

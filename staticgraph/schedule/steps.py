@@ -85,4 +85,22 @@ class HostStep:
     writes: list[Buffer] = field(default_factory=list)
 
 
-Step = Union[KernelStep, CopyStep, LabelStep, JumpStep, JumpIfZeroStep, CheckStep, CommitStep, HostStep]
+@dataclass(eq=False)
+class MeasureStep:
+    """From here on the symbol ``size`` has the value of the int64 in ``source``."""
+
+    size: Size
+    source: Buffer
+    node: Any
+
+
+@dataclass(eq=False)
+class SameStep:
+    """Stop with an error unless the two sizes are equal."""
+
+    node: Any
+    left: Size
+    right: Size
+
+
+Step = Union[KernelStep, CopyStep, LabelStep, JumpStep, JumpIfZeroStep, CheckStep, CommitStep, HostStep, MeasureStep, SameStep]

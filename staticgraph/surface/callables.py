@@ -90,7 +90,7 @@ def _quick(session: Any, plan: Any, flat: list[Any], feeds: list[Tensor], rebuil
         return None
     variant = next(iter(exe.variants.values()))
     order = [i.key for i in exe.inputs]
-    if variant.symbols or exe.capacities or variant.states or variant.program.hosts or order != [t.node for t in feeds] or not all(a.is_static for a in exe.feed_avals):
+    if variant.symbols or exe.capacities or variant.room or variant.states or variant.program.hosts or order != [t.node for t in feeds] or not all(a.is_static for a in exe.feed_avals):
         return None
     outs = [(a.dtype.np, a.shape) for a in variant.out_avals]
     places = [plan.tensors.index(f) for f in flat]

@@ -7,18 +7,15 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..dtypes import bool_
+from ..dtypes import bool_, int32, int64
 from ..errors import DTypeError, ShapeError
 from ..ir.aval import Size
+from ..ir.graph import Node
+from ..ops.measure import size_of
 from .deferred import recorded
 from .funnel import convert, emit, op_scope
 from .sizes import known, sizes_from, static_int
 from .tensor import OPERATORS, Tensor
-
-
-def boolean_mask_refused(*_: Any, **__: Any) -> Any:
-    """The number of kept elements is only known when the graph runs."""
-    raise NotImplementedError("boolean_mask has a size that only the run knows; use where(mask, x, 0)")
 
 
 @recorded
@@ -31,10 +28,11 @@ def strided_slice(x: Any, index: Any, name: str = "strided_slice") -> Tensor:
             raise DTypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid "
                              f"indices, got {i!r}")
     if len(items) == 1 and isinstance(items[0], Tensor) and items[0].dtype == bool_:
-        return boolean_mask_refused()
+        from .selection import boolean_mask
+        return boolean_mask(x, items[0], name)
     with op_scope(name, "strided_slice", x, *items) as label:
         t = convert(x, name="input")
-        if any(isinstance(i, Tensor) and known(i.node) is None for i in items):
+        if any(_at_run(v) for i in items for v in ((i.start, i.stop) if isinstance(i, slice) else (i,))):
             return _dynamic_index(t, items, label)
         items = [static_int(i, "index") if isinstance(i, Tensor) or hasattr(i, "_as_tensor") else i for i in items]
         result: Tensor = emit("StridedSlice", label, (t,), lambda b, n: index_node(b, n, items))
@@ -94,23 +92,64 @@ def _bounds(i: slice, d: Size) -> tuple[Size, Size, int]:
     return a, (span + (abs(step) - 1)) // abs(step) if abs(step) > 1 else span, step
 
 
-def _dynamic_index(t: Tensor, items: list[Any], name: str) -> Tensor:
-    """Scalar integer tensors pick along their axis at run time."""
-    picks = [i for i in items if isinstance(i, Tensor)]
-    rest = [slice(None) if isinstance(i, Tensor) else i for i in items]
-    if Ellipsis in [i for i in rest if not isinstance(i, slice)] or None in rest:
-        raise ShapeError("a scalar tensor as an index cannot be mixed with ... or None here")
-    axes = [k for k, i in enumerate(items) if isinstance(i, Tensor)]
+def _at_run(v: Any) -> bool:
+    """Whether an index is a number that only the run knows."""
+    v = v._as_tensor() if hasattr(v, "_as_tensor") else v
+    return isinstance(v, Tensor) and known(v.node) is None
 
-    def build(b: Any, n: Any, *ids: Any) -> Any:
-        ints = [k for k, i in enumerate(rest) if not isinstance(i, slice)]
-        for axis, i in sorted(zip(axes, ids), reverse=True, key=lambda p: p[0]):
-            n = b.gather(n, i, axis=axis, negative="wrap")
-        left = [i for k, i in enumerate(rest) if k not in axes]
-        del ints
+
+def _dynamic_index(t: Tensor, items: list[Any], name: str) -> Tensor:
+    """Indices and bounds of slices that only the run knows: those axes are picked first, what is left is basic indexing."""
+    numbers = [convert(v) for i in items for v in ((i.start, i.stop) if isinstance(i, slice) else (i,)) if _at_run(v)]
+
+    def build(b: Any, n: Any, *nodes: Any) -> Any:
+        given = iter(nodes)
+        left = list(items)
+        rank = len(n.shape)
+        for k, i in enumerate(items):
+            after = items[k + 1:]
+            axis = sum(v is not None for v in items[:k])
+            if Ellipsis in [v for v in items[:k] if not isinstance(v, (slice, Tensor))]:
+                axis = rank - 1 - sum(v is not None for v in after)
+            if isinstance(i, slice):
+                ends = [next(given) if _at_run(v) else v for v in (i.start, i.stop)]
+                if any(_at_run(v) for v in (i.start, i.stop)):
+                    step = 1 if i.step is None else static_int(i.step, "step")
+                    n, left[k] = _run_slice(b, n, axis, ends[0], ends[1], step), slice(None)
+            elif _at_run(i):
+                n, left[k] = b.gather(n, b.reshape(next(given), shape=(1,)), axis=axis, negative="wrap"), 0
+            elif i is not None and i is not Ellipsis:
+                left[k] = static_int(i, "index")
         return index_node(b, n, left)
-    result: Tensor = emit("StridedSlice", name, (t, *picks), build)
+    result: Tensor = emit("StridedSlice", name, (t, *numbers), build)
     return result
+
+
+def _run_slice(b: Any, n: Any, axis: int, start: Any, stop: Any, step: int) -> Any:
+    """``n[start:stop:step]`` along an axis by Python's rules (bounds beyond the ends are the ends); the bounds are nodes, ints or None."""
+    d = n.shape[axis]
+    size = b.const(d, int64) if isinstance(d, int) else b.reshape(b.sizes(sizes=(d,), dtype=int64), shape=())
+    low, high = (0, size) if step > 0 else (-1, b.sub(size, b.const(1, int64)))
+
+    def place(v: Any, default: Any) -> Any:
+        if v is None:
+            return default
+        if isinstance(v, Node):
+            v = b.reshape(v if v.dtype == int64 else b.cast(v, dtype=int64), shape=())
+        else:
+            v = b.const(static_int(v, "index"), int64)
+        v = b.where(b.less(v, b.const(0, int64)), b.add(v, size), v)
+        return b.minimum(b.maximum(v, b.const(low, int64)), high)
+    first = place(start, b.const(0, int64) if step > 0 else high)
+    last = place(stop, size if step > 0 else b.const(-1, int64))
+    span = b.sub(last, first) if step > 0 else b.sub(first, last)
+    count = b.floordiv(b.add(span, b.const(abs(step) - 1, int64)), b.const(abs(step), int64))
+    k = size_of(b, b.maximum(count, b.const(0, int64)), d)
+    if start is None and step == 1:          # the first k: nothing moves
+        whole = n.shape
+        return b.slice(n, starts=(0,) * len(whole), sizes=(*whole[:axis], k, *whole[axis + 1:]), steps=(1,) * len(whole))
+    n = b.reshape(n, shape=n.shape)          # so that the gradient is a dense array, as of every slice
+    return b.take(n, b.add(first, b.mul(b.iota(shape=(k,), axis=0, dtype=int64), b.const(step, int64))), axis=axis)
 
 
 @recorded
@@ -127,6 +166,28 @@ def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tenso
     """``size`` elements from ``begin`` on, per axis (-1: all that remain)."""
     with op_scope(name, "Slice", input_) as label:
         x = convert(input_, name="input")
+        if not isinstance(begin, (list, tuple, np.ndarray)) and _at_run(begin):
+            begin = [strided_slice(begin, k) for k in range(len(x.node.shape))]
+        if any(_at_run(v) for v in begin) if isinstance(begin, (list, tuple)) else False:
+            return _slice_from(x, begin, size, label)
         starts, counts = sizes_from(begin, "begin"), sizes_from(size, "size")
         full = tuple(d - a if c == -1 else c for d, a, c in zip(x.node.shape, starts, counts))
         return emit("Slice", label, (x,), lambda b, n: b.slice(n, starts=starts, sizes=full, steps=(1,) * len(starts)))
+
+
+def _slice_from(x: Tensor, begin: Any, size: Any, name: str) -> Tensor:
+    """A slice of which the run knows the beginning; one that does not fit fails the run."""
+    counts = sizes_from(size, "size")
+    starts = convert(begin)
+    starts = starts if starts.dtype == int64 else convert(starts, int32)
+
+    def build(b: Any, n: Any, at: Any) -> Any:
+        for k in [k for k, c in enumerate(counts) if c == -1]:               # all that remains
+            one = b.reshape(b.slice(at, starts=(k,), sizes=(1,), steps=(1,)), shape=())
+            n = _run_slice(b, n, k, one, None, 1)
+        fixed = [k for k, c in enumerate(counts) if c != -1]
+        zero = b.const(0, at.dtype)
+        parts = [b.reshape(b.slice(at, starts=(k,), sizes=(1,), steps=(1,)), shape=()) if k in fixed else zero for k in range(len(counts))]
+        return b.dynamic_slice(n, b.stack(*parts, axis=0), sizes=tuple(d if c == -1 else c for c, d in zip(counts, n.shape)))
+    result: Tensor = emit("Slice", name, (x, starts), build)
+    return result

@@ -13,6 +13,7 @@ from ..errors import ShapeError
 from ..ir.opdef import OPS
 from .deferred import recorded
 from .funnel import base_dtype, convert, dynamic, emit, is_dynamic, op_scope, operand_list, operands
+from .selection import where_true
 from .sizes import one_of, static_axes, static_int
 from .tensor import OPERATORS, Tensor
 
@@ -262,12 +263,14 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 
 @recorded
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """x where the condition holds, else y; a vector condition picks rows."""
+    """x where the condition holds, else y; a vector condition picks rows. Without x and y: the indices int64[k, rank] of what is true."""
+    if x is None and y is None:
+        return where_true(condition, name)
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
     if is_dynamic((condition, x, y)):
         return dynamic("where", condition, x, y)
     with op_scope(name, "Select", condition, x, y) as label:
-        if x is None or y is None:
-            raise NotImplementedError("where(condition) with one argument has a size that only the run knows")
         c = convert(condition, bool_, "condition")
         p, q = operands("Select", (x, y), ("t", "e"))
 

@@ -1,7 +1,7 @@
 """Shapes given as tensors: a small partial evaluator from IR nodes to sizes.
 
 ``reshape(x, [tf.shape(x)[0], 2, 2])`` is shape arithmetic: constants, ``sizes``, and moves, sums and products of them are evaluated while
-building, so the result is a tuple of ints and expressions. What only the run knows is refused.
+building, so the result is a tuple of ints and expressions. A number that only the run knows becomes a measured size (``ops.measure``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import source
 from ..errors import ShapeError
 from ..ir.aval import Size
 from ..ir.graph import Node
@@ -27,7 +28,7 @@ def sizes_from(value: Any, what: str = "shape") -> tuple[Size, ...]:
     if isinstance(value, Tensor):
         found = known(value.node)
         if found is None:
-            raise ShapeError(f"the {what} {value} is only known when the graph runs; it must follow from constants and from shapes of tensors")
+            return _measured(value, what)
         return tuple(_item(v) for v in np.asarray(found, object).reshape(-1)) if value.node.shape else (_item(found.item() if isinstance(found, np.ndarray) else found),)
     if isinstance(value, (TensorShape,)):
         return to_sizes(value)
@@ -36,6 +37,43 @@ def sizes_from(value: Any, what: str = "shape") -> tuple[Size, ...]:
     if isinstance(value, (list, tuple)):
         return tuple(_one(v, what) for v in value)
     return (_one(value, what),)
+
+
+def _measured(value: Tensor, what: str) -> tuple[Size, ...]:
+    """Sizes of which at least one is only known when the graph runs."""
+    node = value.node
+    if node.dtype.kind not in "iu" or len(node.shape) > 1 or not node.aval.is_static:
+        raise ShapeError(f"the {what} {value} must be an integer or a vector of a known number of integers")
+    b: Any = value.graph.builder
+    while not b.owns(node) and b.outer is not None:
+        b = b.outer                          # measured where it is made, so that what is inside and after both know it
+    with b.at(b.site or source.capture(value.graph._scope)):
+        parts = _parts(b, node)
+        return tuple(_size_of(b, p) for p in parts)
+
+
+def _parts(b: Any, n: Node) -> list[Node]:
+    """The elements of an integer scalar or vector as scalar nodes: those it was packed from, where it was."""
+    if not n.shape:
+        return [n]
+    if n.op is shape.stack:
+        return list(n.inputs)
+    if n.op is shape.concat:
+        return [p for i in n.inputs for p in _parts(b, i)]
+    if n.op is logic.cast or n.op is state.identity:
+        return _parts(b, n.inputs[0])
+    return [b.reshape(b.slice(n, starts=(k,), sizes=(1,), steps=(1,)), shape=()) for k in range(n.shape[0])]
+
+
+def _size_of(b: Any, n: Node) -> Size:
+    from ..ops.measure import size_of
+    found = known(n)
+    if found is not None:
+        return _item(found.item())
+    if ("size", n) not in b.graph.memo:
+        b.graph.memo["size", n] = size_of(b, n)
+    result: Size = b.graph.memo["size", n]
+    return result
 
 
 def _one(v: Any, what: str) -> Size:
