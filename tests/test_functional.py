@@ -118,3 +118,34 @@ def test_check_gradients_finds_a_wrong_rule():
 def test_branching_on_a_tensor_teaches():
     with pytest.raises(TypeError, match="cond"):
         sg.function(lambda x: x if x > 0 else -x)(1.0)
+
+
+def test_cotangents_of_disjoint_slices_are_joined_by_one_copy():
+    # one padded array and one sum per slice made the gradient of an unrolled loop quadratic in its steps
+    with sg.Graph().as_default() as g:
+        x = sg.placeholder(np.float64, [5, 3])
+        parts = sg.unstack(x)
+        y = sum(sg.reduce_sum(p * p * float(k + 1)) for k, p in enumerate(parts) if k != 2)
+        dx = sg.gradients(y, [x])[0]
+        value = np.random.default_rng(0).normal(size=(5, 3))
+        got = sg.Session().run(dx, {x: value})
+    weights = np.array([1, 2, 0, 4, 5])[:, None]
+    assert np.array_equal(got, 2 * weights * value)
+    made = [n.op.name for n in g.ir.nodes]
+    assert made.count("concat") == 1
+
+
+def test_cotangents_of_slices_that_overlap_add_up():
+    with sg.Graph().as_default():
+        x = sg.placeholder(np.float64, [6, 4])
+        pieces = [(x[0:2], 3), (x[1:4], 5), (x[4:6], 7), (x[:, 2:3], 11), (x[:, 0:1], 13), (x[::2], 17), (x[::-1], 19), (x, 23)]
+        dx = sg.gradients(sum(sg.reduce_sum(p) * float(w) for p, w in pieces), [x])[0]
+        got = sg.Session().run(dx, {x: np.zeros((6, 4))})
+    want = np.full((6, 4), 19.0 + 23.0)
+    want[0:2] += 3
+    want[1:4] += 5
+    want[4:6] += 7
+    want[:, 2] += 11
+    want[:, 0] += 13
+    want[::2] += 17
+    assert np.array_equal(got, want)

@@ -16,6 +16,7 @@ from ..ir.aval import TupleAval
 from ..ir.builder import TOOLS, GraphBuilder
 from ..ir.graph import Graph, Node, Region
 from ..ir.opdef import NoRule, NotDifferentiable
+from ..ops.shape import pad as pad_op
 from ..ops.state import get as get_op
 
 
@@ -122,10 +123,56 @@ def _total(b: GraphBuilder, n: Node, parts: list[Cotangent]) -> Cotangent:
         kind = sparse[0].indices.aval.dtype
         same = [p.indices if p.indices.aval.dtype == kind else b.cast(p.indices, dtype=kind) for p in sparse]
         return Slices(b.concat(*same, axis=0), b.concat(*(p.values for p in sparse), axis=0), n.aval.shape)
-    total = b.add_n(dense)
+    total = b.add_n(_side_by_side(b, dense))
     for p in sparse:
         total = b.scatter_add(total, p.indices, p.values)
     return total
+
+
+def _side_by_side(b: GraphBuilder, parts: Sequence[Node]) -> list[Node]:
+    """The contributions, those that came from disjoint slices joined: one copy in place of a padded sum per slice.
+
+    Slices along one axis (``unstack``, ``split``, ``x[i]``) give their cotangents surrounded by zeros; where such pieces do not overlap,
+    their sum is a concatenation.
+    """
+    runs: dict[int, list[list[tuple[int, int, Node]]]] = {}
+    out: list[Node] = []
+    for start, stop, axis, p in sorted(((*place, p) for p in parts if (place := _piece(p))), key=lambda piece: piece[:2]):
+        rows = runs.setdefault(axis, [])
+        free = next((r for r in rows if r[-1][1] <= start), None)
+        rows.append([(start, stop, p)]) if free is None else free.append((start, stop, p))
+    joined = {p: (axis, row) for axis, rows in runs.items() for row in rows if len(row) > 1 for _, _, p in row}
+    done: set[int] = set()
+    for p in parts:
+        axis, row = joined.get(p, (0, []))
+        if not row:
+            out.append(p)
+        elif id(row) not in done:
+            done.add(id(row))
+            out.append(_joined(b, axis, row, p))
+    return out
+
+
+def _piece(p: Node) -> tuple[int, int, int] | None:
+    """(start, stop, axis) of a value that is surrounded by zeros along one axis only, at places known while building."""
+    if p.op is not pad_op or any(p.attr("between")):
+        return None
+    before, after = p.attr("before"), p.attr("after")
+    axes = [k for k, (x, y) in enumerate(zip(before, after)) if x != 0 or y != 0]
+    if len(axes) != 1 or not all(isinstance(v, int) for v in (before[axes[0]], after[axes[0]], p.shape[axes[0]])):
+        return None
+    return before[axes[0]], p.shape[axes[0]] - after[axes[0]], axes[0]
+
+
+def _joined(b: GraphBuilder, axis: int, row: Sequence[tuple[int, int, Node]], like: Node) -> Node:
+    def zeros(n: int) -> list[Node]:
+        return [b.zeros(like.aval.with_shape((*like.shape[:axis], n, *like.shape[axis + 1:])))] if n else []
+    pieces: list[Node] = []
+    at = 0
+    for start, stop, p in row:
+        pieces += [*zeros(start - at), p.inputs[0]]
+        at = stop
+    return b.concat(*pieces, *zeros(like.shape[axis] - at), axis=axis)
 
 
 def vjp_region(region: Region, ct_avals: Sequence[Any], wrt: Sequence[bool] | None = None) -> tuple[Region, list[bool]]:
