@@ -61,3 +61,27 @@ def test_adjoints_of_independent_branches_do_not_wait_for_each_other():
         f(x, weights)
         return f.report(x, weights).arena_bytes / UNIT
     assert branches(12) - branches(6) <= 6 * 2 + 1                           # what a branch keeps: sin's operand and the product
+
+
+@pytest.mark.parametrize("activation", [sg.nn.relu, sg.nn.relu6, sg.nn.elu, sg.nn.selu, sg.nn.leaky_relu, sg.tanh, sg.sigmoid], ids=lambda f: f.__name__)
+def test_activations_keep_their_result_only(activation):
+    # the operand of the activation is a product's result: it would be one more value of this size per layer
+    def model(x, ws):
+        for w in ws:
+            x = activation(x @ w)
+        return sg.reduce_sum(sg.square(x))
+    f = sg.value_and_grad(model, 1)
+    f(x, weights[:8])
+    assert f.report(x, weights[:8]).arena_bytes / UNIT <= 8 + 3
+
+
+@pytest.mark.parametrize("activation", [sg.nn.relu, sg.nn.relu6, sg.nn.elu, sg.nn.selu, lambda x: sg.nn.leaky_relu(x, 0.25),
+                                        lambda x: sg.nn.leaky_relu(x, 0.0), lambda x: sg.nn.leaky_relu(x, -0.5)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_derivatives_at_the_smallest_numbers(activation, dtype):
+    # results may round to zero there, and their sign still has to tell the side
+    tiny = np.finfo(dtype).smallest_subnormal
+    at = np.array([-tiny, tiny, -1e-30, 1e-30, -0.5, 0.5], dtype)
+    got = sg.grad(lambda x: sg.reduce_sum(activation(x)))(at)
+    assert got[0] == pytest.approx(got[2], rel=1e-6) and got[1] == got[3] == got[5]
+    assert got[0] != got[1] or activation is sg.nn.elu

@@ -1,5 +1,6 @@
 """Activation functions. Derivatives at kinks follow TF1's kernels: relu'(0) = 0, relu6' = 0 at 0 and 6, elu'(0) = 1,
-selu'(0) = its scale, leaky_relu'(0) = alpha."""
+selu'(0) = its scale, leaky_relu'(0) = alpha. Where the result tells on which side of the kink the operand was, rules read the result:
+it is kept for the next operation anyway, and the operand need not be."""
 
 from __future__ import annotations
 
@@ -36,28 +37,32 @@ softplus = elementwise("softplus", quiet(same(_softplus)), lambda b, y, x: [b.si
                        doc="log(1 + exp(x)), without overflow.")
 log_sigmoid = elementwise("log_sigmoid", quiet(same(lambda x: -_softplus(-x))), lambda b, y, x: [b.sigmoid(b.neg(x))],
                           lambda e, x: e.neg(e.softplus(e.neg(x))), more=_more, doc="log(sigmoid(x)), without overflow.")
-relu = elementwise("relu", lambda x: np.maximum(x, np.zeros_like(x)), lambda b, y, x: [_mask(b, b.greater(x, b.like(x, 0)), x)],
+relu = elementwise("relu", lambda x: np.maximum(x, np.zeros_like(x)), lambda b, y, x: [_mask(b, b.greater(y, b.like(y, 0)), y)],
                    lambda e, x: e.maximum(x, 0), 0.1, 2, kinds="fi", kinks=(0.0,), more=_more, traits=("exact",),
                    doc="max(x, 0); NaN stays NaN; the derivative at 0 is 0.")
 relu6 = elementwise("relu6", lambda x: np.minimum(np.maximum(x, np.zeros_like(x)), x.dtype.type(6)),
-                    lambda b, y, x: [_mask(b, b.logical_and(b.greater(x, b.like(x, 0)), b.less(x, b.like(x, 6))), x)],
+                    lambda b, y, x: [_mask(b, b.logical_and(b.greater(y, b.like(y, 0)), b.less(y, b.like(y, 6))), y)],
                     lambda e, x: e.minimum(e.maximum(x, 0), 6), 0.1, 2, kinks=(6.0, 7.0), more=_more, traits=("exact",),
                     doc="min(max(x, 0), 6); the derivative is 0 at 0 and at 6.")
 elu = elementwise("elu", quiet(same(lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))))),
-                  lambda b, y, x: [b.where(b.greater(x, b.like(x, 0)), b.full(x.aval, 1), b.add(y, b.like(y, 1)))],
+                  lambda b, y, x: [b.where(b.greater(y, b.like(y, 0)), b.full(y.aval, 1), b.add(y, b.like(y, 1)))],
                   lambda e, x: e.select(e.cmp("gt", x, 0), x, e.expm1(e.minimum(x, 0))), more=_more,
                   doc="x above 0, exp(x) - 1 below; the derivative at 0 is 1.")
 _SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 selu = elementwise("selu", quiet(same(lambda x: np.where(x > 0, _SCALE * x, _SCALE * _ALPHA * np.expm1(np.minimum(x, 0))))),
-                   lambda b, y, x: [b.where(b.less(x, b.like(x, 0)), b.add(y, b.like(y, _SCALE * _ALPHA)), b.full(x.aval, _SCALE))],
+                   lambda b, y, x: [b.where(b.less(y, b.like(y, 0)), b.add(y, b.like(y, _SCALE * _ALPHA)), b.full(y.aval, _SCALE))],
                    lambda e, x: e.select(e.cmp("gt", x, 0), e.mul(x, _SCALE), e.mul(e.expm1(e.minimum(x, 0)), _SCALE * _ALPHA)),
                    0.1, 2, more=lambda rng: [*_more(rng), Sample((-0.1 - 2 * rng.random((3, 4)),))],
                    doc="Self-normalising elu (Klambauer et al., 2017); the derivative at 0 is its scale, 1.0507.")
 leaky_relu = elementwise(
     "leaky_relu", lambda x, *, alpha=0.2: np.where(x > 0, x, x * x.dtype.type(alpha)),
-    lambda b, y, x, *, alpha=0.2: [b.where(b.greater(x, b.like(x, 0)), b.full(x.aval, 1), b.full(x.aval, alpha))],
+    lambda b, y, x, *, alpha=0.2: [b.where(b.greater(_side(y, x, alpha), b.like(x, 0)), b.full(x.aval, 1), b.full(x.aval, alpha))],
     lambda e, x, *, alpha=0.2: e.select(e.cmp("gt", x, 0), x, e.mul(x, alpha)), 0.1, 2, infer=lambda x, *, alpha=0.2: _float(x),
     more=_more, doc="x above 0, alpha * x below; the derivative at 0 is alpha.")
+
+
+def _side(y: Any, x: Any, alpha: float) -> Any:
+    return y if alpha >= 0 else x            # a negative slope folds both sides onto one
 
 
 def _float(x: Any) -> Any:
