@@ -90,7 +90,12 @@ class Stage:
             axes.set_xscale("log")
         if "y" in log:
             axes.set_yscale("log")
+        ticks = sorted({v for xs, _ in curves.values() for v in xs})
+        if len(ticks) <= 12 and all(float(v).is_integer() for v in ticks):
+            axes.set_xticks(ticks, [f"{v:g}" for v in ticks])
+            axes.minorticks_off()
         axes.set(xlabel=x, ylabel=y)
+        axes.margins(y=0.16)                     # room for the legend
         axes.grid(alpha=0.35)
         axes.legend(fontsize=17)
         self._save(figure, name)
@@ -99,11 +104,11 @@ class Stage:
         """One bar per value."""
         if self.plt is None:
             longest, most = max(map(len, values)), max(values.values())
-            self._as_text(name, [f"{title} ({y})", *(f"{label:{longest}s} |{'#' * max(1, round(44 * v / most))} {v:,.6g}" for label, v in values.items())])
+            self._as_text(name, [f"{title} ({y})", *(f"{label:{longest}s} |{'#' * max(1, round(44 * v / most))} {v:,.3g}" for label, v in values.items())])
             return
         figure, axes = self._figure(title)
         drawn = axes.bar(list(values), list(values.values()), color=[COLOURS[k % 5] for k in range(len(values))])
-        axes.bar_label(drawn, fmt="{:,.6g}", fontsize=18)
+        axes.bar_label(drawn, fmt="{:,.3g}", fontsize=18)
         axes.set_ylabel(y)
         axes.margins(y=0.12)
         self._save(figure, name)
