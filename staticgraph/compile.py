@@ -22,6 +22,7 @@ from .ir.graph import Graph, Node
 from .ir.opdef import Control
 from .ir.substitute import substituted
 from .ir.text import print_node
+from .ops.control import CAPACITY
 from .runtime.hostcall import host_function, raise_host_failure
 from .runtime.state import StateStore
 
@@ -196,12 +197,17 @@ class Executable:
                 k += 1
             else:
                 env[node] = _current(store, kind, key)
-        values = sizes_of_feeds(self.feed_avals, [np.shape(f) for f in feeds])
-        g = specialize(self.lowered.graph, values)
-        inputs = {n.attr("index"): n for n in g.nodes if _is_input(n)} if values else None
-        if inputs is not None:
-            env = {inputs[n.attr("index")]: v for n, v in env.items() if n.attr("index") in inputs}
-        return run_nodes(g.outputs, env)[:self.n_fetches]
+        values = {**sizes_of_feeds(self.feed_avals, [np.shape(f) for f in feeds]), **self.capacities}
+        while True:
+            g = specialize(self.lowered.graph, values)
+            inputs = {n.attr("index"): n for n in g.nodes if _is_input(n)}
+            known = {inputs[n.attr("index")]: v for n, v in env.items() if n.attr("index") in inputs} if values else env
+            try:
+                return run_nodes(g.outputs, known)[:self.n_fetches]
+            except InvalidArgumentError as error:
+                if CAPACITY not in str(error):
+                    raise
+                values.update({k: values[k] * 4 for k in self.capacities})
 
     def run(self, feeds: Sequence[np.ndarray[Any, Any]], store: StateStore) -> list[np.ndarray[Any, Any]]:
         """Values of the fetches; ``feeds`` are C-contiguous arrays of the feeds' dtypes, in the order of ``feed_avals``."""
@@ -362,7 +368,6 @@ class Variant:
         return outs
 
     def _fail(self, status: int, error: Any, values: Mapping[str, int]) -> None:
-        from .ops.control import CAPACITY
         if error is not None and self.program.checks[error.check].attr("message") == CAPACITY:
             raise _StackFull
         from .runtime.report import raise_status

@@ -14,6 +14,7 @@ from staticgraph.ir.opdef import OPS, NoRule, NotDifferentiable, OpDef
 from staticgraph.ir.text import parse
 from staticgraph.ir.verify import verify
 from staticgraph.ops.helpers import Sample
+from staticgraph.runtime.state import StateStore
 
 Failures = list[tuple[int, str]]
 SEED = 20240607
@@ -330,13 +331,50 @@ def printing(op: OpDef) -> Failures:
     return [] if parse(text) == g and str(parse(text)) == _bare(text) else [(0, text)]
 
 
+def modes(op: OpDef) -> Failures:
+    """11: define-by-run gives what the interpreted graph gives, bit for bit, values and gradients; compiled is within a few ulp."""
+    import staticgraph.dynamic as dy
+    from staticgraph.dynamic.tensor import compute
+    case, plans = Case(), []
+    small = smooth_samples(op)[:4] if differentiable(op) else []
+    for k, s in small:
+        nodes = [case.feed(a) for a in s.arrays]
+        outs = [o for o in as_tuple(case.b.call(op, *nodes, **s.attrs)) if o.dtype.is_floating]
+        rng = np.random.default_rng(SEED + 7)
+        weights = [rng.normal(size=o.shape).astype(o.dtype.np) for o in outs]
+        xs = _floats(nodes)
+        grads = case.b.gradients(outs, xs, [case.feed(w) for w in weights])
+        case.outputs += outs + [g if g is not None else case.b.zeros(x.aval) for g, x in zip(grads, xs)]
+        plans.append((k, s, weights, len(outs)))
+    if not case.outputs:
+        return []
+    exe = case.executable()
+    values = dict(zip(case.feeds, case.values))
+    got = iter(zip(case.run(), exe.interpret([values[i.key] for i in exe.inputs if i.kind == "feed"], StateStore())))
+    failures: Failures = []
+    for k, s, weights, count in plans:
+        tensors = [dy.tensor(a, requires_grad=np.asarray(a).dtype.kind == "f") for a in s.arrays]
+        outs = [o for o in as_tuple(compute.call(op, *tensors, **s.attrs)) if o.dtype.is_floating]
+        xs = [t for t in tensors if t.requires_grad]
+        grads = dy.grad(outs, xs, [dy.tensor(w) for w in weights], allow_unused=True)
+        now = [o.detach().numpy() for o in outs] + [np.zeros_like(x.detach().numpy()) if g is None else g.detach().numpy() for g, x in zip(grads, xs)]
+        assert len(outs) == count
+        for d in now:
+            native, interpreted = next(got)
+            if not same_bits(d, interpreted):
+                failures.append((k, f"define-by-run {short(d)} != interpreted {short(interpreted)}"))
+            if not close(native, d, op, 1024):
+                failures.append((k, f"define-by-run {short(d)} != compiled {short(native)}"))
+    return failures
+
+
 def _bare(text: str) -> str:
     from staticgraph.ir.text import print_graph
     return print_graph(parse(text), sites=False)
 
 
 LAWS = {"values": values, "derivatives": derivatives, "second_order": second_order, "batching": batching, "refusals": refusals,
-        "folding": folding, "fusing": fusing, "printing": printing}
+        "folding": folding, "fusing": fusing, "printing": printing, "modes": modes}
 
 
 def testable() -> list[OpDef]:

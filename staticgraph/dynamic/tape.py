@@ -154,6 +154,11 @@ class Compute(BuilderBase):
         array = getattr(value, "array", value)
         return self.tensor_type._wrap(np.array(to_array(array, dtype)))      # type: ignore[attr-defined]
 
+    def array(self, x: Any) -> np.ndarray[Any, Any]:
+        """The value of an operand."""
+        result: np.ndarray[Any, Any] = (x.unpack() if isinstance(x, Saved) else x)._storage.array
+        return result
+
     def apply(self, op: OpDef, inputs: tuple[Any, ...], attrs: dict[str, Any], control: tuple[Any, ...] = ()) -> Any:
         tensors = tuple(i.unpack() if isinstance(i, Saved) else i for i in inputs)
         if op.defaults:

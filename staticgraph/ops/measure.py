@@ -112,7 +112,7 @@ def size_of(b: Any, value: Any, bound: Size | None = None) -> Size:
     """
     value = value if value.aval.dtype == int64 else b.cast(value, dtype=int64)
     if b.computes:
-        got = int(value.numpy())
+        got = int(b.array(value))
         return int(_run_size_ref(got, bound=0))
     if bound is None:
         bound = symbol(f"cap{symbol().terms[0][0].name}")

@@ -26,17 +26,17 @@ def prepared(t: Tensor, value: Any) -> np.ndarray[Any, Any]:
         if not info.min <= value <= info.max:
             raise TypeError(f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {t.dtype.as_numpy_dtype}. "
                             "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64).")
-    array = np.asarray(value)
-    if array.dtype == object and array.dtype != dtype:
-        try:
+    try:
+        array = np.asarray(value)
+        if array.dtype == object and array.dtype != dtype:
             array = np.array(value, dtype=dtype)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"Cannot feed value {value!r} for Tensor '{t.name}': {error}") from error
-    if array.dtype != dtype or not array.dtype.isnative:
-        with np.errstate(all="ignore"):
-            if array.dtype.kind == "c" and dtype.kind != "c":
-                array = array.real
-            array = array.astype(dtype)
+        if array.dtype != dtype or not array.dtype.isnative:
+            with np.errstate(all="ignore"):
+                if array.dtype.kind == "c" and dtype.kind != "c":
+                    array = array.real
+                array = array.astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Cannot feed value {str(value)[:60]!r} for Tensor '{t.name}', which has dtype {t.dtype.name}: {error}") from error
     node = t.node.shape if t._record is None else array.shape        # without a rank: what fits is checked for the ranks fed
     if len(node) != array.ndim or any(isinstance(d, int) and d != s for d, s in zip(node, array.shape)) or not TensorShape(list(array.shape)).is_compatible_with(t.shape):
         raise ValueError(f"Cannot feed value of shape {array.shape} for Tensor '{t.name}', which has shape '{t.shape}'")

@@ -3,7 +3,8 @@
     python tests/conformance/cases.py FILE [ID ...]
 
 FILE holds one case per line (JSON). A program case passes when its values and gradients are as expected in each mode: compiled with
-all passes, compiled as written, define-by-run, and forward differentiation where it names gradients. Prints ``passed P of N`` last.
+all passes, compiled as written, define-by-run, and forward differentiation where it names gradients. A scenario is a function of
+``scenarios.py``. Prints ``passed P of N`` last.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
 from native import Case
+from scenarios import SCENARIOS
 
 import staticgraph.dynamic as dy
 from staticgraph.config import Config
@@ -201,17 +203,29 @@ def run(case: dict[str, Any]) -> list[str]:
     return faults
 
 
+def scenario(name: str) -> list[str]:
+    """Faults of a scenario."""
+    found = SCENARIOS.get(name)
+    if found is None:
+        return ["there is no function for this scenario yet"]
+    try:
+        found()
+    except AssertionError as error:
+        return [str(error)[:200]]
+    return []
+
+
 def main(argv: list[str]) -> int:
     """Run the file's program cases, or those named."""
     if not argv or argv[0].startswith("-"):
         print(__doc__)
         return 2
     cases = [json.loads(line) for line in Path(argv[0]).read_text().splitlines() if line.strip()]
-    chosen = [c for c in cases if c["form"] == "program" and (not argv[1:] or c["id"] in argv[1:])]
+    chosen = [c for c in cases if not argv[1:] or c["id"] in argv[1:]]
     good = 0
     for case in chosen:
         try:
-            faults = run(case)
+            faults = run(case) if case["form"] == "program" else scenario(case["id"])
         except Exception as e:
             faults = [f"{type(e).__name__}: {e}"]
         good += not faults
