@@ -185,7 +185,7 @@ def recorded(result: Any) -> int:
     seen, stack = set(), [result.grad_fn]
     while stack:
         fn = stack.pop()
-        if fn is not None and fn not in seen and hasattr(fn, "next_functions"):
+        if fn is not None and fn not in seen and not hasattr(fn, "variable"):        # leaves are not operations
             seen.add(fn)
             stack += [before for before, _ in fn.next_functions]
     return len(seen)

@@ -1,51 +1,77 @@
-"""Checkpointing in the define-by-run mode: keep the inputs, run the function again when its gradient is wanted."""
+"""Checkpointing in the define-by-run mode: keep the operands, run the function again when its gradient is wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import source
-from ..ir.opdef import OPS
-from .tape import GradFn, grad_mode, is_grad_enabled
-from .tensor import Tensor, _leaves, backward, compute
+from . import random
+from .compute import edge_of
+from .engine import walk_back
+from .modes import STATE, GradMode
+from .tape import AccumulateGrad, GradFn, freed, modified_value
+from .tensor import Tensor, compute
+
+
+class _Checkpoint(GradFn):
+    """Stands for the whole function; its reverse rule runs the function again."""
+
+    name = "CheckpointBackward"
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], tensors: list[Tensor]) -> None:
+        super().__init__()
+        self.fn, self.args, self.tensors = fn, args, tensors
+        self.versions = [t._version for t in tensors]
+        self.edges = tuple(edge_of(t) for t in tensors)
+        self.site = source.capture()
+        self.stream = random.default_generator.get_state()
+        self.spent = False
+
+    def pull(self, b: Any, cts: list[Any], create: bool) -> Sequence[Any]:
+        if self.spent:
+            raise freed(self)
+        for t, v in zip(self.tensors, self.versions):
+            if t._version != v:
+                raise modified_value(self, "an argument", t.aval, t.counter, v)
+        # copies stand for the arguments, so that what the function closes over is told from them
+        copies = {id(t): t if create else t.detach().requires_grad_(t.requires_grad) for t in self.tensors}
+        with GradMode(True), random.default_generator.at(self.stream):
+            again = self.fn(*[copies[id(a)] if isinstance(a, Tensor) else a for a in self.args])
+        outs = (again,) if isinstance(again, Tensor) else tuple(again)
+        roots = [(edge_of(r), ct if create else Tensor._wrap(ct)) for r, ct in zip(outs, cts) if ct is not None and r.requires_grad]
+        mine = [edge_of(copies[id(t)]) for t in self.tensors]
+        found = walk_back(b, roots, False, create, mine if create else None)
+        out = [None if e is None else found.pop(e, None) for e in mine]
+        for e, ct in found.items():          # what the function closes over
+            if isinstance(e[0], AccumulateGrad):
+                e[0].variable._add_grad(ct if create else Tensor._wrap(ct), create)
+        return out
+
+    def free(self) -> None:
+        self.spent = True
 
 
 def checkpoint(fn: Callable[..., Any], *args: Any) -> Any:
     """``fn(*args)`` without keeping its intermediate values: the backward pass runs it again, recorded, and goes back through that.
 
-    ``fn`` must give the same result both times. Tensors among ``args`` (not inside containers) get gradients, and so do tensors ``fn`` closes over.
+    ``fn`` must do the same both times; random numbers of the default generator are drawn again as they were. Tensors among ``args`` (not
+    inside containers) get gradients, and so do leaves that ``fn`` closes over.
     """
-    tensors = tuple(a for a in args if isinstance(a, Tensor))
-    with grad_mode(False):
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    recorded = STATE.enabled
+    node = _Checkpoint(fn, args, tensors) if recorded else None
+    with GradMode(False):
         out = fn(*args)
     single = isinstance(out, Tensor)
     outs = (out,) if single else tuple(out)
-    results = tuple(Tensor._wrap(o.data.copy()) for o in outs)
-    if is_grad_enabled():
-        site = source.capture()
-        g = GradFn(OPS["identity"], {}, tensors, site)
-
-        def pull(totals: list[Any]) -> list[Any]:
-            copies = {id(t): t.detach().requires_grad_(t.requires_grad) for t in tensors}
-            with grad_mode(True):
-                again = fn(*[copies[id(a)] if isinstance(a, Tensor) else a for a in args])
-            roots = [(r, ct) for r, ct in zip((again,) if isinstance(again, Tensor) else tuple(again), totals)
-                     if ct is not None and r.requires_grad]
-            if not roots:
-                return [None] * len(tensors)
-            found = backward(compute, [r for r, _ in roots], [c for _, c in roots], False, is_grad_enabled())
-            inner = {id(c) for c in copies.values()}
-            from .tensor import _accumulate
-            for r, _ in roots:
-                for key, leaf in _leaves(r).items():
-                    if key not in inner and key in found:
-                        _accumulate(leaf, found.pop(key), False)
-            return [found.get(id(copies[id(t)])) for t in tensors]
-        g.pull = pull
-        for k, r in enumerate(results):
-            if r.dtype.is_floating:
-                r._grad_fn, r._index, r._requires_grad = g, k, True
-        g.outputs = tuple((r._storage, r.aval) for r in results)
-        g.out_versions = (0,) * len(results)
-    return results[0] if single else results
+    if node is None:
+        return out
+    results = []
+    for k, o in enumerate(outs):
+        r = compute.tensor_type._wrap(o._array.copy() if o._view is not None or any(o is t for t in tensors) else o._array)
+        if r.dtype.is_floating:
+            r._grad_fn, r._index, r._requires_grad = node, k, True
+        results.append(r)
+    node.outs = tuple(r.aval for r in results)
+    return results[0] if single else type(out)(results) if type(out) in (tuple, list) else tuple(results)

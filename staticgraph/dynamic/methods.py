@@ -1,4 +1,4 @@
-"""Operators, methods and functions of dynamic tensors, made from the op table: an op added there appears here by itself."""
+"""Operators and elementwise methods of tensors, made from the op table: an op added there appears here by itself."""
 
 from __future__ import annotations
 
@@ -8,190 +8,283 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..errors import ShapeError
+from ..dtypes import as_dtype
 from ..ir.opdef import OPS
-from ..ops.helpers import normalize_axes, normalize_axis
-from ..ops.shape import resolve_shape
+from .indexing import getitem, setitem
 from .tensor import Tensor, compute
 
-_OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "floordiv": "floordiv", "mod": "floormod",
-              "matmul": "matmul", "and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
-_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}
-_METHODS = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
-            "atanh", "sqrt", "rsqrt", "square", "reciprocal", "abs", "neg", "sign", "sigmoid", "relu", "softplus", "erf", "erfc",
-            "floor", "ceil", "maximum", "minimum", "logical_not")
+_UNARY = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+          "sqrt", "rsqrt", "square", "reciprocal", "abs", "neg", "sign", "sigmoid", "relu", "relu6", "elu", "selu", "silu", "gelu", "softplus", "softsign",
+          "log_sigmoid", "erf", "erfc", "floor", "ceil", "trunc", "logical_not", "leaky_relu")
+_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "pow": "pow", "maximum": "maximum", "minimum": "minimum", "atan2": "atan2", "floor_divide": "floordiv",
+           "remainder": "floormod", "fmod": "truncmod", "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+           "squared_difference": "squared_difference", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}
+_ALIASES = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "subtract": "sub",
+            "multiply": "mul", "negative": "neg", "absolute": "abs", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "not_equal": "ne",
+            "logsigmoid": "log_sigmoid", "fix": "trunc", "true_divide": "div", "divide": "div"}
+# method -> op, for changes in place; the name gets an underscore
+_IN_PLACE = {**{n: n for n in _UNARY}, **_BINARY, "div": "div"}
 
 
 def call(name: str, *inputs: Any, **attrs: Any) -> Any:
     """Apply the op ``name`` now; tensors, arrays and numbers mix (arrays and numbers adopt the tensors' dtype)."""
-    with source.hide_own_frames():
+    try:
         return compute.call(OPS[name], *inputs, **attrs)
+    except Exception as error:
+        _at_user_line(error)
+        raise
 
 
-def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _at_user_line(error: Exception) -> None:
+    with_user = source.hide_own_frames()
+    with_user.__exit__(type(error), error, error.__traceback__)
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    op = OPS[name]
+
+    def method(self: Tensor, **attrs: Any) -> Any:
+        try:
+            return compute.apply(op, (self,), attrs)
+        except Exception as error:
+            _at_user_line(error)
+            raise
+    return _named(method, name, f"The op ``{name}`` of every element.")
+
+
+def _binary(name: str, reverse: bool = False) -> Callable[..., Any]:
+    op = OPS[name]
+
+    def method(self: Tensor, other: Any) -> Any:
+        try:
+            return compute.apply(op, compute.operands(op, (other, self) if reverse else (self, other)), {})
+        except Exception as error:
+            _at_user_line(error)
+            raise
+    return _named(method, name, f"The op ``{name}``, by elements with broadcasting.")
+
+
+def _in_place(name: str, op_name: str) -> Callable[..., Any]:
+    op = OPS[op_name]
+
+    def method(self: Tensor, *others: Any, **attrs: Any) -> Tensor:
+        return self._in_place(name, op, *others, **attrs)
+    return _named(method, name, f"``{op_name}`` in the tensor's own memory; gives the tensor.")
+
+
+def _named(method: Any, name: str, doc: str) -> Any:
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", doc
+    return method
+
+
+def _scaled(method: str, sign: str) -> Callable[..., Any]:
+    """``x.add(y, alpha=2)``"""
+    plain = _binary(sign)
+
+    def with_alpha(self: Tensor, other: Any, *, alpha: Any = 1) -> Any:
+        return plain(self, other if alpha == 1 else compute.mul(*compute.operands(None, (other if isinstance(other, Tensor) else compute.const(other, self.dtype), alpha))))
+    return _named(with_alpha, method, f"self {'+' if sign == 'add' else '-'} alpha * other")
+
+
+def _scaled_in_place(name: str, sign: str) -> Callable[..., Any]:
+    op = OPS[sign]
+
+    def with_alpha(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+        if alpha != 1:
+            other = call("mul", other if isinstance(other, Tensor) else compute.const(other, self.dtype), alpha)
+        return self._in_place(name, op, other)
+    return _named(with_alpha, name, f"self {'+' if sign == 'add' else '-'}= alpha * other")
+
+
+def _true(x: Any) -> Any:
+    """Integers and bools become floats for a true division, as in PyTorch."""
+    return compute.cast(x, dtype=as_dtype("float32")) if isinstance(x, Tensor) and x.dtype.kind in "iub" else x
+
+
+def divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
+    """x / y; ``rounding_mode`` "floor" or "trunc" rounds the quotient. Integers divide as float32."""
+    if rounding_mode is not None:
+        if rounding_mode not in ("floor", "trunc"):
+            raise ValueError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+        return call("floordiv" if rounding_mode == "floor" else "truncdiv", x, y)
+    return call("div", _true(x), _true(y))
+
+
+def _logic(logical: str, bits: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """``&``: of bools the logical op, of integers that of their bits."""
     def forward(self: Tensor, other: Any) -> Any:
-        return call(name, self, other)
+        return call(logical if self.dtype.is_bool else bits, self, other)
 
     def reverse(self: Tensor, other: Any) -> Any:
-        return call(name, other, self)
+        return call(logical if self.dtype.is_bool else bits, other, self)
     return forward, reverse
 
 
-def _matmul(x: Any, y: Any) -> Any:
-    """Products with NumPy's treatment of vectors."""
-    x, y = compute.operands(None, (x, y))                                    # type: ignore[arg-type]
-    a = x if x.ndim > 1 else compute.reshape(x, shape=(1, x.shape[0]))
-    b = y if y.ndim > 1 else compute.reshape(y, shape=(y.shape[0], 1))
-    z = compute.matmul(a, b)
-    shape = list(z.shape)
-    if y.ndim == 1:
-        del shape[-1]
-    if x.ndim == 1:
-        del shape[-1 if y.ndim == 1 else -2]
-    return z if len(shape) == z.ndim else compute.reshape(z, shape=tuple(shape))
-
-
-def _reduction(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-        axis = dim if dim is None or isinstance(dim, tuple) else tuple(dim) if isinstance(dim, list) else (dim,)
-        return call(name, self, axis=axis, keepdims=keepdim)
-    method.__name__ = name
-    method.__doc__ = f"``{name}`` over ``dim`` (an axis or several; None: all)."
-    return method
-
-
-def _getitem(self: Tensor, index: Any) -> Any:
-    """Ints, slices with steps, None, ``...``; an integer array or tensor picks rows of its axis."""
+def matmul(x: Any, y: Any, **attrs: Any) -> Any:
+    """Products with NumPy's treatment of vectors and leading axes; with ``transpose_a``, ``transpose_b`` the op's own."""
+    if attrs:
+        return call("matmul", x, y, **attrs)
     with source.hide_own_frames():
-        items = list(index) if isinstance(index, tuple) else [index]
-        fancy = [k for k, i in enumerate(items) if isinstance(i, (list, np.ndarray)) or (isinstance(i, Tensor) and i.ndim)]
-        if fancy:
-            if len(items) != 1:
-                raise ShapeError("an index array must stand alone: x[indices]")
-            chosen = items[0]
-            ids = chosen if isinstance(chosen, Tensor) else compute.const(np.asarray(chosen))
-            if ids.dtype.is_bool:
-                ids = compute.const(np.flatnonzero(ids.data))
-            return compute.gather(self, ids, axis=0)
-        return _basic(self, items)
+        x, y = compute.operands(None, (x, y))
+        if not x.ndim or not y.ndim:
+            raise _no_scalars(x, y)
+        a = x if x.ndim > 1 else compute.reshape(x, shape=(1, x.shape[0]))
+        b = y if y.ndim > 1 else compute.reshape(y, shape=(y.shape[0], 1))
+        if a.ndim != b.ndim or (a.ndim > 2 and a.shape[:-2] != b.shape[:-2]):
+            lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            a, b = compute.broadcast(a, (*lead, *a.shape[-2:])), compute.broadcast(b, (*lead, *b.shape[-2:]))
+        z = compute.matmul(a, b)
+        shape = list(z.shape)
+        if y.ndim == 1:
+            del shape[-1]
+        if x.ndim == 1:
+            del shape[-1 if y.ndim == 1 else -2]
+        return z if len(shape) == z.ndim else compute.reshape(z, shape=tuple(shape))
 
 
-def _basic(x: Tensor, items: list[Any]) -> Any:
-    items = [int(i) if isinstance(i, Tensor) else i for i in items]
-    used = sum(i is not None and i is not Ellipsis for i in items)
-    if used > x.ndim:
-        raise ShapeError(f"too many indices: {used} for a {x.ndim}-dimensional tensor")
-    if Ellipsis not in [i for i in items if not isinstance(i, (int, slice))]:
-        items = [*items, Ellipsis]
-    at = next(k for k, i in enumerate(items) if i is Ellipsis)
-    items[at:at + 1] = [slice(None)] * (x.ndim - used)
-    starts, sizes, steps, shape, axis = [], [], [], [], 0
-    for i in items:
-        if i is None:
-            shape.append(1)
+def _no_scalars(x: Tensor, y: Tensor) -> Exception:
+    from ..errors import ShapeError
+    return ShapeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
+
+
+def _round(self: Tensor, decimals: int = 0) -> Any:
+    """To the nearest integer (ties to even), or to ``decimals`` places."""
+    if not decimals:
+        return call("rint", self)
+    scale = 10.0 ** decimals
+    return call("div", call("rint", call("mul", self, scale)), scale)
+
+
+def clamp(self: Tensor, min: Any = None, max: Any = None) -> Any:
+    """Between ``min`` and ``max`` (either may be None). The gradient passes inside and at the bounds, as in PyTorch."""
+    if min is None and max is None:
+        raise ValueError("torch.clamp: At least one of 'min' or 'max' must not be None".replace("torch.", ""))
+    with source.hide_own_frames():
+        out = self
+        if min is not None:
+            out = compute.where(call("less", self, min), min, self) if not isinstance(min, Tensor) else compute.maximum(self, min)
+        if max is not None:
+            out = compute.where(call("greater", out, max), max, out) if not isinstance(max, Tensor) else compute.minimum(out, max)
+        return out
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """``x`` where the condition holds, else ``y``; with the condition alone, its True positions by axis."""
+    if x is None and y is None:
+        return tuple(Tensor._wrap(p) for p in np.nonzero(condition._array if isinstance(condition, Tensor) else condition))
+    with source.hide_own_frames():
+        c = condition if isinstance(condition, Tensor) else compute.const(np.asarray(condition, bool))
+        if not isinstance(x, Tensor) and not isinstance(y, Tensor):
+            x = compute.const(x, None)
+        x, y = compute.operands(None, (x, y))
+        return compute.where(c, x, y)
+
+
+def masked_fill(self: Tensor, mask: Any, value: Any) -> Any:
+    """``value`` where the mask holds."""
+    return where(mask, value, self)
+
+
+def lerp(self: Tensor, end: Any, weight: Any) -> Any:
+    """self + weight * (end - self)"""
+    return self + weight * (end - self)                                      # type: ignore[operator]
+
+
+def cast_to(self: Tensor, *args: Any, **kw: Any) -> Any:
+    """Of another dtype (``t.to(sg.float64)``, ``t.to(other)``); devices are accepted, there is one."""
+    for a in (*args, kw.get("dtype"), kw.get("other")):
+        if isinstance(a, Tensor):
+            a = a.dtype
+        if a is None or isinstance(a, bool) or (isinstance(a, str) and a.split(":")[0] in ("cpu", "cuda")):
             continue
-        d = x.shape[axis]
-        if isinstance(i, slice):
-            r = range(*i.indices(d))
-            starts.append(r.start if len(r) else 0)
-            sizes.append(len(r))
-            steps.append(r.step)
-            shape.append(len(r))
-        else:
-            starts.append(normalize_index(int(i), d, axis))
-            sizes.append(1)
-            steps.append(1)
-        axis += 1
-    y = compute.slice(x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
-    return compute.reshape(y, shape=tuple(shape)) if tuple(shape) != y.shape else y
+        kind = as_dtype(a)
+        return self if kind == self.dtype else call("cast", self, dtype=kind)
+    return self
 
 
-def normalize_index(i: int, size: int, axis: int) -> int:
-    """A non-negative index. IndexError (a ShapeError too) out of range."""
-    if not -size <= i < size:
-        raise OutOfBounds(f"index {i} is out of bounds for dimension {axis} with size {size}")
-    return i % size
+def _to(name: str) -> Callable[..., Any]:
+    kind = as_dtype(name)
+    return lambda self: self if self.dtype == kind else call("cast", self, dtype=kind)
 
 
-class OutOfBounds(ShapeError, IndexError):
-    """An index that is not there (IndexError ends Python's iteration protocol, too)."""
-
-
-def _reshape(self: Tensor, *shape: Any) -> Any:
-    """Under another shape; one size may be -1."""
-    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    with source.hide_own_frames():
-        return compute.reshape(self, shape=resolve_shape(self.aval, sizes))
-
-
-def _transpose(self: Tensor, dim0: int = 0, dim1: int = 1) -> Any:
-    """Two axes swapped."""
-    perm = list(range(self.ndim))
-    a, b = normalize_axis(dim0, self.ndim), normalize_axis(dim1, self.ndim)
-    perm[a], perm[b] = perm[b], perm[a]
-    return call("transpose", self, perm=tuple(perm))
-
-
-def _softmax(self: Tensor, dim: int = -1) -> Any:
-    """softmax along ``dim``."""
-    return call("softmax", self, axis=dim)
-
-
-def _squeeze(self: Tensor, dim: Any = None) -> Any:
-    """Without axes of size 1."""
-    return call("squeeze", self, axis=None if dim is None else normalize_axes(dim, self.ndim))
-
-
-def _std_methods() -> None:
-    for python, name in _OPERATORS.items():
-        forward, reverse = _binary(name)
-        setattr(Tensor, f"__{python}__", forward)
-        setattr(Tensor, f"__r{python}__", reverse)
-    for python, name in _COMPARISONS.items():
-        setattr(Tensor, f"__{python}__", _binary(name)[0])
-    Tensor.__hash__ = object.__hash__                                        # type: ignore[method-assign]
+def _install() -> None:
     put: Any = Tensor
-    put.__matmul__ = lambda self, other: _hidden(_matmul, self, other)
-    put.__rmatmul__ = lambda self, other: _hidden(_matmul, other, self)
-    put.matmul = put.mm = put.__matmul__
-    put.__neg__ = lambda self: call("neg", self)
-    put.__abs__ = lambda self: call("abs", self)
-    put.__invert__ = lambda self: call("logical_not", self)
-    put.__getitem__ = _getitem
-    for name in _METHODS:
-        setattr(Tensor, name, _method(name))
-    for name in ("sum", "mean", "prod", "max", "min", "any", "all", "logsumexp"):
-        setattr(Tensor, name, _reduction(name))
-    put.reshape = put.view = _reshape
-    put.transpose = _transpose
-    put.T = property(lambda self: call("transpose", self, perm=tuple(range(self.ndim))[::-1]), doc="All axes reversed.")
-    put.squeeze = _squeeze
-    put.unsqueeze = lambda self, dim: call("expand_dims", self, axis=dim)
-    put.softmax = _softmax
-    put.pow = put.__pow__
-    put.argmax = lambda self, dim=0: call("argmax", self, axis=dim)
-    put.to = put.type = lambda self, dtype: call("cast", self, dtype=_dtype(dtype))
-    put.float = lambda self: self.to("float32")
-    put.double = lambda self: self.to("float64")
-    put.long = lambda self: self.to("int64")
+    for name in _UNARY:
+        setattr(put, name, _unary(name))
+    for name, op in _BINARY.items():
+        setattr(put, name, _binary(op))
+    for name, op in _IN_PLACE.items():
+        setattr(put, name + "_", _in_place(name + "_", op))
+    put.div = _named(divide, "div", divide.__doc__ or "")
+    put.add, put.sub = _scaled("add", "add"), _scaled("sub", "sub")
+    put.add_, put.sub_ = _scaled_in_place("add_", "add"), _scaled_in_place("sub_", "sub")
+    for new, old in _ALIASES.items():
+        setattr(put, new, getattr(put, old))
+        if hasattr(put, old + "_"):
+            setattr(put, new + "_", getattr(put, old + "_"))
+    for python, op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("pow", "pow"), ("floordiv", "floordiv"), ("mod", "floormod")):
+        setattr(put, f"__{python}__", _binary(op))
+        setattr(put, f"__r{python}__", _binary(op, reverse=True))
+        setattr(put, f"__i{python}__", _in_place(f"{python}_", op))
+    put.__truediv__ = lambda self, other: divide(self, other)
+    put.__rtruediv__ = lambda self, other: divide(other, self)
+    put.__itruediv__ = _in_place("div_", "div")
+    for python, logical, bits in (("and", "logical_and", "bitwise_and"), ("or", "logical_or", "bitwise_or"), ("xor", "logical_xor", "bitwise_xor")):
+        forward, reverse = _logic(logical, bits)
+        setattr(put, f"__{python}__", forward)
+        setattr(put, f"__r{python}__", reverse)
+    for python, op in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")):
+        setattr(put, f"__{python}__", _binary(op))
+    put.__eq__, put.__ne__ = _equality("equal"), _equality("not_equal")
+    put.__hash__ = object.__hash__
+    put.__lshift__, put.__rshift__ = _binary("left_shift"), _binary("right_shift")
+    put.__matmul__ = lambda self, other: matmul(self, other)
+    put.__rmatmul__ = lambda self, other: matmul(other, self)
+    put.matmul = put.mm = put.bmm = put.mv = put.dot = _named(lambda self, other: matmul(self, other), "matmul", matmul.__doc__ or "")
+    put.__neg__, put.__abs__ = put.neg, put.abs
+    put.__pos__ = lambda self: self
+    put.__invert__ = lambda self: call("logical_not" if self.dtype.is_bool else "invert", self)
+    put.__getitem__, put.__setitem__ = getitem, setitem
+    put.isnan, put.isinf, put.isfinite = _unary("is_nan"), _unary("is_inf"), _unary("is_finite")
+    put.round, put.rint = _round, _unary("rint")
+    put.clamp = put.clip = clamp
+    put.clamp_ = put.clip_ = lambda self, min=None, max=None: _replace(self, "clamp_", clamp(_old(self), min, max))
+    put.where = lambda self, condition, other: where(condition, self, other)
+    put.masked_fill, put.lerp = masked_fill, lerp
+    put.masked_fill_ = lambda self, mask, value: _replace(self, "masked_fill_", masked_fill(_old(self), mask, value))
+    put.lerp_ = lambda self, end, weight: _replace(self, "lerp_", lerp(_old(self), end, weight))
+    put.addcmul = lambda self, a, b, *, value=1: self + value * (a * b)
+    put.addcdiv = lambda self, a, b, *, value=1: self + value * (a / b)
+    put.addcmul_ = lambda self, a, b, *, value=1: self.add_(a * b, alpha=value)
+    put.addcdiv_ = lambda self, a, b, *, value=1: self.add_(a / b, alpha=value)
+    put.addmm = lambda self, a, b: self + matmul(a, b)
+    put.to, put.type = cast_to, cast_to
+    put.type_as = lambda self, other: cast_to(self, other.dtype)
+    for name, kind in (("half", "float16"), ("float", "float32"), ("double", "float64"), ("short", "int16"), ("int", "int32"), ("long", "int64"), ("bool", "bool")):
+        setattr(put, name, _named(_to(kind), name, f"As {kind}."))
+    put.cpu = put.contiguous = lambda self: self
 
 
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, *others: Any, **attrs: Any) -> Any:
-        return call(name, self, *others, **attrs)
-    method.__name__ = name
-    method.__doc__ = f"The op ``{name}`` of this tensor."
-    return method
+def _old(t: Tensor) -> Tensor:
+    """The value that a change in place is about to replace, with its history."""
+    return compute.identity(t)
 
 
-def _hidden(f: Callable[..., Any], *args: Any) -> Any:
+def _replace(t: Tensor, name: str, value: Any) -> Tensor:
+    from .inplace import overwrite, refuse
     with source.hide_own_frames():
-        return f(*args)
+        refuse(t, name)
+        return overwrite(compute, t, name, value)
 
 
-def _dtype(value: Any) -> Any:
-    from ..dtypes import as_dtype
-    return as_dtype(value)
+def _equality(name: str) -> Callable[..., Any]:
+    plain = _binary(name)
+
+    def method(self: Tensor, other: Any) -> Any:
+        if other is None or isinstance(other, (str, bytes)):
+            return name == "not_equal"
+        return plain(self, other)
+    return _named(method, name, "By elements.")
 
 
-_std_methods()
+_install()

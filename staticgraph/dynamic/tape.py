@@ -1,28 +1,25 @@
-"""The tape of the define-by-run mode: what each result remembers, and the walk backwards.
+"""The tape of the define-by-run mode: what each result remembers.
 
-The same op records serve here as in static graphs: a result's value is the op's ``ref``, its gradient the op's ``vjp`` run by a builder that
-computes at once. Operands are saved with their version; a rule that needs an overwritten value gets the error, one
-that needs only its shape does not.
+The same op records serve here as in static graphs: a result's value is the op's ``ref``, its gradient the op's ``vjp``. A ``GradFn`` keeps the
+operands whose values its rule reads, with the version their memory had; a rule that finds another version raises the
+error, one that needs only a shape never does.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import source
-from ..dtypes import DType, as_dtype
-from ..errors import GraphError, NotDifferentiableError
-from ..ir.aval import Aval, TupleAval
-from ..ir.builder import BuilderBase, infer, to_array
-from ..ir.opdef import NoRule, NotDifferentiable, OpDef
+from ..errors import GraphError, ShapeError
 from ..source import Site
+from .plans import Pull, Signature, refused
+
+clock = itertools.count(1)
 
 
 class AutogradError(GraphError, RuntimeError):
@@ -35,248 +32,225 @@ class AutogradError(GraphError, RuntimeError):
     """
 
 
-class _State(threading.local):
-    enabled = True
+class FitError(ShapeError, AutogradError):
+    """A result or a value that does not fit the memory it is to be in."""
 
 
-_state = _State()
-_clock = itertools.count(1)
+class Counter:
+    """How often a piece of memory was changed in place, and the last change. Shared by a tensor, its views and ``detach``."""
+
+    version = 0
+    changed: tuple[str, Site] | None = None
+
+    def bump(self, how: str, site: Site) -> None:
+        """One more change."""
+        self.version += 1
+        self.changed = how, site
 
 
-def is_grad_enabled() -> bool:
-    """Whether operations are recorded now (in this thread)."""
-    return _state.enabled
-
-
-@contextmanager
-def grad_mode(enabled: bool) -> Iterator[None]:
-    """Within: record operations, or do not."""
-    saved, _state.enabled = _state.enabled, enabled
-    try:
-        yield
-    finally:
-        _state.enabled = saved
-
-
-class Storage:
-    """The memory of a tensor, its version, and the line of its last change in place. Shared by ``detach``."""
-
-    __slots__ = ("array", "changed", "version")
-
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.array = array
-        self.version = 0
-        self.changed: tuple[str, Site] | None = None
-
-
-class Saved:
-    """An operand or result as a backward rule sees it: shape and dtype are free, the value is checked when used."""
-
-    __slots__ = ("fn", "tensor", "version", "what")
-
-    def __init__(self, tensor: Any, version: int, fn: GradFn, what: str) -> None:
-        self.tensor, self.version, self.fn, self.what = tensor, version, fn, what
-
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype."""
-        return self.tensor.aval
-
-    def unpack(self) -> Any:
-        """The tensor. AutogradError if its memory has been changed since."""
-        storage = self.tensor._storage
-        if storage.version == self.version:
-            return self.tensor
-        how, where = storage.changed
-        error = AutogradError(
-            f"one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"{self.what} of {self.fn.name}, a {self.aval}, is at version {storage.version}; expected version {self.version}")
-        source.add_note(error, f"needed by: {self.fn.site.describe()}")
-        source.add_note(error, f"modified by {how}: {where.describe()}")
-        source.add_note(error, "hint: make a copy before the change (clone), or use the operation that gives a new tensor")
-        raise error
+Edge = Any                                   # (GradFn or AccumulateGrad, number of its result), or None: nothing to tell
 
 
 class GradFn:
     """One recorded operation. Prints like ``<MulBackward>``; ``next_functions`` are those of its operands."""
 
-    __slots__ = ("__weakref__", "attrs", "freed", "hooks", "inputs", "op", "order", "out_versions", "outputs", "pull", "site", "versions")
+    name = "Backward"
+    edges: tuple[Edge, ...] = ()
+    site: Site = source.UNKNOWN
+    outs: tuple[Any, ...] = ()               # avals of the results
+    hooks: dict[int, list[Callable[..., Any]]] | None = None         # tensor hooks, by result
+    retained: dict[int, Any] | None = None                           # result -> the tensor that keeps its gradient
+    node_hooks: list[Callable[..., Any]] | None = None
+    node_prehooks: list[Callable[..., Any]] | None = None
 
-    def __init__(self, op: OpDef, attrs: dict[str, Any], inputs: tuple[Any, ...], site: Site) -> None:
-        self.op, self.attrs, self.inputs, self.site = op, attrs, inputs, site
-        self.versions = tuple(x._storage.version for x in inputs)
-        self.outputs: tuple[Any, ...] = ()   # (storage, aval) of the results, so that results do not keep themselves alive
-        self.out_versions: tuple[int, ...] = ()
-        self.order = next(_clock)
-        self.freed = False
-        self.hooks: list[Callable[..., Any]] = []
-        self.pull: Callable[..., Any] | None = None      # a rule of its own (checkpoint) in place of the op's
-
-    @property
-    def name(self) -> str:
-        """``MulBackward``"""
-        return "".join(p.capitalize() for p in self.op.name.split("_")) + "Backward"
+    def __init__(self) -> None:
+        self.order = -next(clock)           # the youngest first, in a heap
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """(grad_fn, output number) per operand; a leaf that wants a gradient shows as ``<AccumulateGrad>``."""
-        return tuple((x._edge(), x._index) for x in self.inputs)
+        """(grad_fn, result number) per operand; a leaf that wants a gradient shows as ``<AccumulateGrad>``."""
+        return tuple((None, 0) if e is None else e for e in self.edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What is known of it: ``line`` is the user's."""
+        return {"line": self.site.describe()}
+
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> Handle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after it ran; a tuple it returns replaces ``grad_inputs``."""
+        if self.node_hooks is None:
+            self.node_hooks = []
+        return Handle(self.node_hooks, hook)
+
+    def register_prehook(self, hook: Callable[[Any], Any]) -> Handle:
+        """Call ``hook(grad_outputs)`` before it runs; a tuple it returns replaces them."""
+        if self.node_prehooks is None:
+            self.node_prehooks = []
+        return Handle(self.node_prehooks, hook)
+
+    def pull(self, b: Any, cts: list[Any], create: bool) -> Sequence[Any]:
+        """Cotangents of the operands: arrays, or recorded tensors where ``create``."""
+        raise TypeError(f"{type(self).__name__} must define pull")
 
     def free(self) -> None:
-        """Drop what was saved."""
-        self.freed = True
-        self.outputs = ()
+        """Drop what was kept."""
 
 
-class AccumulateGrad:
-    """Stands for a leaf in ``next_functions``."""
+class OpFn(GradFn):
+    """An op's record. ``kept`` numbers the values in ``saved``: k for operand k, -1 - k for result k."""
+
+    sig: Signature
+    plan: Pull
+    kept: tuple[int, ...] = ()
+    saved: Any = ()                          # (array, counter, version) per kept value; None once freed
+
+    @property
+    def name(self) -> str:                   # type: ignore[override]
+        """``MulBackward``"""
+        return self.sig.name
+
+    def pull(self, b: Any, cts: list[Any], create: bool) -> Sequence[Any]:
+        plan = self.plan
+        if plan.refusal is not None:
+            raise refused(self.sig, plan.refusal)
+        if not self.sig.single:
+            plan = self.sig.pull(plan.mask, tuple(c is not None for c in cts))
+        values = [c for c in cts if c is not None]
+        if plan.kept:
+            if self.saved is None:
+                raise freed(self)
+            for k in plan.kept:
+                at = self.kept.index(k)
+                array, counter, version = self.saved[at]
+                if counter.version != version:
+                    raise modified(self, k, counter, version)
+                values.append(b.with_history(array, counter, self.edges[k] if k >= 0 else (self, -1 - k)) if create else array)
+        return plan.record(b, values) if create else plan(values)
+
+    def free(self) -> None:
+        self.saved = None
+
+
+def modified(fn: OpFn, k: int, counter: Counter, version: int) -> AutogradError:
+    """The famous error for kept value ``k``."""
+    what, aval = (f"operand {k}", fn.sig.avals[k]) if k >= 0 else (f"result {-1 - k}" if not fn.sig.single else "the result", fn.sig.outs[-1 - k])
+    return modified_value(fn, what, aval, counter, version)
+
+
+def modified_value(fn: GradFn, what: str, aval: Any, counter: Counter, version: int) -> AutogradError:
+    """Which value, where it was kept, where it was changed."""
+    error = AutogradError(
+        f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{what} of {fn.name}, {aval}, is at version {counter.version}; expected version {version} instead")
+    how, where = counter.changed if counter.changed is not None else ("?", source.UNKNOWN)
+    source.add_note(error, f"kept for its gradient: {fn.site.describe()}")
+    source.add_note(error, f"modified by {how}: {where.describe()}")
+    source.add_note(error, "hint: use an operation that gives a new tensor in place of the second line, or clone() the value before it")
+    return error
+
+
+def freed(fn: GradFn) -> AutogradError:
+    """The error of a second backward."""
+    error = AutogradError(f"Trying to backward through the graph a second time: the values that {fn.name} kept were freed by the first backward. "
+                          "Specify retain_graph=True in the first one if the graph is needed again")
+    source.add_note(error, f"recorded at {fn.site.describe()}")
+    return error
+
+
+class AccumulateGrad(GradFn):
+    """Where the tape ends at a leaf that wants a gradient."""
+
+    name = "AccumulateGrad"
 
     def __init__(self, variable: Any) -> None:
+        self.order = 0
         self.variable = variable
-
-    def __repr__(self) -> str:
-        return "<AccumulateGrad>"
+        self.outs = (variable.aval,)
 
 
-class Compute(BuilderBase):
-    """The builder that computes now. Operands are tensors (or saved ones); results are tensors, recorded where that is on."""
-
-    computes = True
-
-    def __init__(self, tensor_type: type) -> None:
-        self.tensor_type = tensor_type
-        self.value_type = (tensor_type, Saved)                               # type: ignore[assignment]
-
-    def const(self, value: Any, dtype: DType | None = None) -> Any:
-        array = getattr(value, "array", value)
-        return self.tensor_type._wrap(np.array(to_array(array, dtype)))      # type: ignore[attr-defined]
-
-    def array(self, x: Any) -> np.ndarray[Any, Any]:
-        """The value of an operand."""
-        result: np.ndarray[Any, Any] = (x.unpack() if isinstance(x, Saved) else x)._storage.array
-        return result
-
-    def apply(self, op: OpDef, inputs: tuple[Any, ...], attrs: dict[str, Any], control: tuple[Any, ...] = ()) -> Any:
-        tensors = tuple(i.unpack() if isinstance(i, Saved) else i for i in inputs)
-        if op.defaults:
-            attrs = {**op.defaults, **attrs}
-        site = source.capture()
-        aval = infer(op, tensors, attrs, site)
-        with np.errstate(all="ignore"):
-            result = op.ref(*[t._storage.array for t in tensors], **attrs)
-        arrays = result if isinstance(aval, TupleAval) else (result,)
-        avals = aval.elements if isinstance(aval, TupleAval) else (aval,)
-        own = [self._own(np.asarray(a), av, tensors) for a, av in zip(arrays, avals)]
-        outs = tuple(self.tensor_type._wrap(a) for a in own)                 # type: ignore[attr-defined]
-        if _state.enabled and any(t.requires_grad for t in tensors) and not isinstance(op.vjp, NotDifferentiable):
-            record(op, attrs, tensors, outs, site)
-        return outs if isinstance(aval, TupleAval) else outs[0]
-
-    @staticmethod
-    def _own(array: np.ndarray[Any, Any], aval: Aval, tensors: Sequence[Any]) -> np.ndarray[Any, Any]:
-        # results have memory of their own: in this mode a change in place never shows through another tensor
-        array = array.astype(aval.dtype.np, copy=False)
-        if array.base is not None or any(array is t._storage.array for t in tensors) or not array.flags.c_contiguous:
-            array = np.array(array, order="C")
-        return array
-
-    def inline(self, region: Any, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Run a region's nodes on tensors."""
-        made = dict(zip(region.params, args))
-        for n in region.nodes:
-            if n in made:
-                continue
-            ins = [made[i] for i in n.inputs]
-            if n.op.name == "get":
-                made[n] = ins[0][n.attr("index")]
-            else:
-                made[n] = self.apply(n.op, tuple(ins), n.kw)
-        return tuple(made[r] for r in region.results)
-
-
-def record(op: OpDef, attrs: dict[str, Any], inputs: tuple[Any, ...], outs: tuple[Any, ...], site: Site) -> GradFn:
-    """Tie results to the operation that made them."""
-    fn = GradFn(op, attrs, inputs, site)
-    for k, o in enumerate(outs):
-        if o.dtype.is_floating:
-            o._grad_fn, o._index, o._requires_grad = fn, k, True
-    fn.outputs = tuple((o._storage, o.aval) for o in outs)
-    fn.out_versions = tuple(o._storage.version for o in outs)
-    return fn
-
-
-def backward(b: Compute, roots: Sequence[Any], cts: Sequence[Any], retain: bool, create: bool,
-             wanted: Sequence[Any] | None = None) -> dict[int, Any]:
-    """Cotangents from ``roots`` back; returns those of leaves (or of ``wanted``) by ``id``.
-
-    Users come before inputs: operations are visited in the reverse of their recorded order.
-    """
-    pending: dict[GradFn, list[list[Any]]] = {}
-    found: dict[int, Any] = {}
-    heap: list[tuple[int, GradFn]] = []
-    targets = {(t._grad_fn, t._index): t for t in wanted or () if t._grad_fn is not None}
-
-    def give(t: Any, ct: Any) -> None:
-        fn = t._grad_fn
-        if fn is None:
-            if t._requires_grad and (wanted is None or any(t is w for w in wanted)):
-                found[id(t)] = ct if id(t) not in found else b.add(found[id(t)], ct)
-            return
-        if fn not in pending:
-            pending[fn] = [[] for _ in range(max(1, len(fn.out_versions)))]
-            heapq.heappush(heap, (-fn.order, fn))
-        pending[fn][t._index].append(ct)
-
-    with grad_mode(create):
-        for t, ct in zip(roots, cts):
-            give(t, ct)
-        while heap:
-            fn = heapq.heappop(heap)[1]
-            totals = [b.add_n(parts) for parts in pending.pop(fn)]
-            for (f, k), t in targets.items():
-                if f is fn and totals[k] is not None:
-                    found[id(t)] = totals[k]
-            for hook in fn.hooks:
-                totals = hook(totals)
-            for t, ct in zip(fn.inputs, _pull(b, fn, totals)):
-                if ct is not None and t.requires_grad:
-                    give(t, b.sum_to(ct, t.aval.shape))
-            if not retain:
-                fn.free()
+def accumulator(leaf: Any) -> AccumulateGrad:
+    """The leaf's one accumulator; graphs keep it alive, the leaf does not."""
+    ref = leaf._accumulator
+    found: AccumulateGrad | None = ref() if ref is not None else None
+    if found is None:
+        found = AccumulateGrad(leaf)
+        leaf._accumulator = weakref.ref(found)
     return found
 
 
-def _pull(b: Compute, fn: GradFn, totals: list[Any]) -> Sequence[Any]:
-    if fn.freed:
-        error = AutogradError("Trying to backward through the graph a second time: the values it kept were freed by the first "
-                              "backward. Specify retain_graph=True in the first one if you need it again")
-        source.add_note(error, f"in {fn!r}, recorded at {fn.site.describe()}")
-        raise error
-    if fn.pull is not None:
-        return fn.pull(totals)
-    rule = fn.op.vjp
-    if isinstance(rule, NoRule):
-        raise NotDifferentiableError(f"No gradient defined for operation {fn.op.name!r}: {rule.why}")
-    ins = [Saved(t, v, fn, f"operand {k}") for k, (t, v) in enumerate(zip(fn.inputs, fn.versions))]
-    outs = []
-    for k, ((storage, _), version) in enumerate(zip(fn.outputs, fn.out_versions)):
-        t = b.tensor_type._of(storage)                                       # type: ignore[attr-defined]
-        t._grad_fn, t._index, t._requires_grad = fn, k, True
-        outs.append(Saved(t, version, fn, "the result"))
-    if len(outs) == 1 and not _is_tuple(fn):
-        result = rule(b, totals[0], outs[0], *ins, **fn.attrs)
-    else:
-        result = rule(b, tuple(totals), tuple(outs), *ins, **fn.attrs)
-    return [c.dense(b) if hasattr(c, "dense") else c for c in result]
+class Overwrite(GradFn):
+    """``copy_``, ``fill_``, ``zero_``: the old values get a zero gradient, the new ones' source all of it."""
+
+    def __init__(self, name: str, edges: tuple[Edge, ...], aval: Any, source_aval: Any, site: Site) -> None:
+        super().__init__()
+        self.name = name.strip("_").capitalize() + "Backward"
+        self.edges, self.outs, self.source_aval, self.site = edges, (aval,), source_aval, site
+
+    def pull(self, b: Any, cts: list[Any], create: bool) -> Sequence[Any]:
+        ct = cts[0]
+        zero = None if self.edges[0] is None else b.zeros(self.outs[0]) if create else np.zeros(self.outs[0].shape, self.outs[0].dtype.np)
+        if self.edges[1] is None:
+            return [zero, None]
+        t = ct if create else b.tensor_type._wrap(ct)
+        t = b.sum_to(t, self.source_aval.shape)
+        if self.source_aval.dtype != self.outs[0].dtype:
+            t = b.cast(t, dtype=self.source_aval.dtype)
+        return [zero, t if create else t._array]
 
 
-def _is_tuple(fn: GradFn) -> bool:
-    return len(fn.outputs) > 1 or isinstance(fn.op.infer(*[t.aval for t in fn.inputs], **fn.attrs), TupleAval)
+class CopySlices(GradFn):
+    """A change in place of a view, as its base sees it: the part under the view goes through ``inner``, the rest passes.
+
+    ``chain`` are the signatures that lead from the base to the view. Operand 0 is the base's old value, the others are ``inner``'s.
+    """
+
+    name = "CopySlices"
+
+    def __init__(self, base_edge: Edge, base_aval: Any, chain: tuple[Signature, ...], inner: GradFn, site: Site) -> None:
+        super().__init__()
+        self.edges = (base_edge, *inner.edges[1:])
+        self.outs, self.chain, self.inner, self.site = (base_aval,), chain, inner, site
+
+    def pull(self, b: Any, cts: list[Any], create: bool) -> Sequence[Any]:
+        inside = cts[0]
+        for sig in self.chain:
+            inside = b.apply(sig.op, (inside,), sig.attrs) if create else sig.op.ref(inside, **sig.attrs)
+        spread, *others = self.inner.pull(b, [inside], create)
+        if self.edges[0] is None:
+            return [None, *others]
+        if spread is None:
+            spread = b.zeros(inside.aval) if create else np.zeros_like(inside)
+        for sig in reversed(self.chain):
+            plan = sig.pull((True,))
+            (spread,) = plan.record(b, [spread]) if create else plan([spread])
+        covered = np.zeros(self.outs[0].shape, bool)
+        part = covered
+        for sig in self.chain:
+            part = sig.op.ref(part, **sig.attrs)
+        part[...] = True
+        return [b.where(b.const(covered), spread, cts[0]) if create else np.where(covered, spread, cts[0]), *others]
+
+    def free(self) -> None:
+        self.inner.free()
 
 
-def dtype_of(value: Any) -> DType:
-    """The dtype an array or number is taken to have."""
-    return as_dtype(np.asarray(value).dtype)
+class Handle:
+    """Removes a hook: ``remove()``, or at the end of a ``with``."""
+
+    def __init__(self, hooks: list[Any], hook: Any) -> None:
+        self._hooks = hooks
+        self._entry = (hook,)                # of its own, so that one function can be registered twice
+        hooks.append(self._entry)
+
+    def remove(self) -> None:
+        """Do not call the hook any more."""
+        self._hooks[:] = [e for e in self._hooks if e is not self._entry]
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.remove()

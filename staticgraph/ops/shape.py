@@ -142,8 +142,9 @@ def _slice_infer(x: Aval, *, starts: tuple[Size, ...], sizes: tuple[Size, ...], 
 
 
 def _slice_ref(x: Any, *, starts: Any, sizes: Any, steps: Any) -> Any:
-    index = tuple(np.arange(n) * s + a for a, n, s in zip(starts, sizes, steps))
-    return np.asarray(x)[np.ix_(*index)] if index else np.array(x)
+    # a view: the define-by-run mode writes through it
+    ends = [a + n * s for a, n, s in zip(starts, sizes, steps)]
+    return np.asarray(x)[tuple(slice(a, e if e >= 0 else None, s) if n else slice(0, 0) for a, e, n, s in zip(starts, ends, sizes, steps))]
 
 
 def _slice_vjp(b: Any, ct: Any, y: Any, x: Any, *, starts: Any, sizes: Any, steps: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,11 @@ _DEFAULT = 87654321
 
 
 def set_random_seed(seed: int) -> None:
-    """The graph's seed: operations made from now on without a seed of their own derive theirs from it."""
+    """The graph's seed: operations made from now on without a seed of their own derive theirs from it. The define-by-run mode's stream starts again."""
     get_default_graph().seed = seed
+    loaded = sys.modules.get("staticgraph.dynamic.random")
+    if loaded is not None:
+        loaded.manual_seed(seed)
 
 
 def get_seed(op_seed: int | None) -> tuple[int, int]:
@@ -111,8 +115,10 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | 
     if keep == 1:
         return x
     if is_dynamic((x,)):
-        mask = np.random.random(x.shape) < keep
-        return dynamic("where", mask, dynamic("mul", x, 1 / keep), 0.0)
+        from ..dynamic.random import dropped
+        with source.hide_own_frames():
+            noise = x.shape if noise_shape is None else tuple(d if s in (None, -1) else int(s) for d, s in zip(x.shape, noise_shape))
+            return dropped(x, float(chosen) if keep_prob is None else 1 - float(chosen), noise, seed, get_default_graph().seed)
     with op_scope(name, "dropout", x, chosen):
         t = convert(x, name="x")
         pair = get_seed(seed)
@@ -129,6 +135,11 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | 
 @recorded
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
     """Rows in a random order: TF1's for the same seeds."""
+    if is_dynamic((value,)):
+        from ..dynamic.random import stream_of
+        with source.hide_own_frames():
+            key = stream_of(seed, get_default_graph().seed).key(shuffle_advance(value.shape[0]))
+            return dynamic("take", value, dynamic("random_shuffle", key, count=value.shape[0]), axis=0)
     with op_scope(name, "RandomShuffle", value) as label:
         t = convert(value, name="value")
         n = t.node.shape[0]

@@ -1,0 +1,232 @@
+"""The builder that computes now: applies ops to tensors, and records them where that is on."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import source
+from ..dtypes import DType, bool_
+from ..errors import GraphError
+from ..ir.builder import BuilderBase, to_array
+from ..ir.graph import ArrayAttr
+from ..ir.opdef import OPS, Host, OpDef
+from .modes import STATE
+from .plans import Signature, signature
+from .tape import Edge, OpFn, accumulator, clock
+
+
+class _Quiet(threading.local):
+    """``run(f, *arrays)`` without NumPy's floating-point warnings: a context that has them off, entered in a tenth of the time of ``np.errstate``."""
+
+    def __init__(self) -> None:
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
+
+
+_quiet = _Quiet()
+
+
+class MixedModesError(GraphError, TypeError):
+    """A define-by-run tensor and a tensor of a graph met in one operation.
+
+    ::
+
+        y = placeholder * weights                        # weights: dy.tensor
+        y = placeholder * weights.detach().numpy()       # its values now, as a constant of the graph
+    """
+
+
+def mixed(dynamic: Any, static: Any) -> MixedModesError:
+    """The error, with what each operand is and what to do."""
+    error = MixedModesError(f"a define-by-run tensor {list(dynamic.shape)} met {static}, a tensor of a graph that has no value yet")
+    where = getattr(getattr(static, "op", None), "site", None)
+    if where is not None:
+        source.add_note(error, f"the graph's tensor was made at {where.describe()}")
+    source.add_note(error, "hint: in a graph use t.detach().numpy() (its values now, a constant) or feed them to a placeholder; "
+                           "in sg.function pass the tensor as an argument; define-by-run, use the graph tensor's value from Session.run")
+    return error
+
+
+class Compute(BuilderBase):
+    """Operands are tensors, arrays or numbers; results are tensors."""
+
+    computes = True                          # values are known: a rule may look at them
+
+    def __init__(self, tensor_type: Any) -> None:
+        self.tensor_type = tensor_type
+        self.value_type = tensor_type
+
+    def const(self, value: Any, dtype: DType | None = None) -> Any:
+        """A tensor of its own memory that wants no gradient."""
+        if isinstance(value, ArrayAttr):
+            value = value.array
+        if hasattr(value, "_as_graph_element") or hasattr(value, "_as_tensor"):
+            raise mixed(self.tensor_type._wrap(np.zeros(())), value)
+        return self.tensor_type._wrap(np.array(to_array(value, dtype)))
+
+    def operands(self, op: OpDef | None, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Inputs as tensors: numbers and arrays adopt the dtype of the first tensor among them (of one that is not bool, if any)."""
+        kind = self.tensor_type
+        for i in inputs:
+            if not isinstance(i, kind):
+                break
+        else:
+            return tuple(inputs)
+        dtype = None
+        for i in inputs:
+            if isinstance(i, kind):
+                dtype = i.dtype
+                if dtype != bool_:
+                    break
+        else:
+            return tuple(self._operand(i, dtype, inputs) for i in inputs)
+        return tuple(i if isinstance(i, kind) else self._operand(i, dtype, inputs) for i in inputs)
+
+    def _operand(self, value: Any, dtype: DType | None, inputs: Sequence[Any]) -> Any:
+        if isinstance(value, self.tensor_type):
+            return value
+        kind = value.__class__
+        if dtype is not None and dtype.kind == "f" and (kind is float or kind is int):
+            return self.tensor_type._wrap(np.array(value, dtype.np))
+        if hasattr(value, "_as_graph_element") or hasattr(value, "_as_tensor"):
+            raise mixed(next((i for i in inputs if isinstance(i, self.tensor_type)), self.tensor_type._wrap(np.zeros(()))), value)
+        return self.const(value, dtype)
+
+    def array(self, x: Any) -> np.ndarray[Any, Any]:
+        """The value of an operand."""
+        result: np.ndarray[Any, Any] = x._array
+        return result
+
+    def capture(self, value: Any) -> Any:
+        """The value itself: nothing lies outside."""
+        return value
+
+    def apply(self, op: OpDef, inputs: tuple[Any, ...], attrs: dict[str, Any], control: tuple[Any, ...] = ()) -> Any:
+        """Apply ``op`` to tensors; an op with several results gives a tuple."""
+        arrays = [t._array for t in inputs]
+        sig = signature(op, arrays, attrs, source.capture)
+        return self.finish(sig, inputs, arrays)
+
+    def finish(self, sig: Signature, inputs: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        """Run the op, wrap its results and record it."""
+        result = evaluate(sig, arrays)
+        if sig.single:
+            out = self._wrap(sig, result, inputs, arrays)
+            if STATE.enabled and sig.differentiable:
+                for t in inputs:
+                    if t.requires_grad:
+                        record(sig, inputs, (out,))
+                        break
+            return out
+        outs = tuple(self._wrap(sig, r, inputs, arrays) for r in result)
+        if STATE.enabled and sig.differentiable and any(t.requires_grad for t in inputs):
+            record(sig, inputs, outs)
+        return outs
+
+    def _wrap(self, sig: Signature, result: np.ndarray[Any, Any], inputs: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        if sig.view:
+            return self.tensor_type._view_of(inputs[0], result, sig)
+        # results have memory of their own; a ref may hand its operand on
+        if result.base is not None:
+            if any(np.may_share_memory(result, a) for a in arrays):
+                result = result.copy(order="K")
+        elif len(arrays) < 3 or sig.single:
+            for a in arrays:
+                if result is a:
+                    result = result.copy(order="K")
+                    break
+        if not result.flags.writeable:
+            result = result.copy(order="K")
+        t = self.tensor_type.__new__(self.tensor_type)
+        t._array = result
+        return t
+
+    def with_history(self, array: np.ndarray[Any, Any], counter: Any, edge: Edge) -> Any:
+        """A kept value as a tensor: the leaf itself, or one that stands where the value stood."""
+        if edge is not None and edge[0].order == 0:
+            return edge[0].variable
+        t = self.tensor_type._wrap(array)
+        t._counter = counter
+        if edge is not None:
+            t._grad_fn, t._index = edge
+            t._requires_grad = True
+        return t
+
+    def inline(self, region: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Run a region's nodes on tensors."""
+        made = dict(zip(region.params, args))
+        for n in region.nodes:
+            if n in made:
+                continue
+            ins = [made[i] for i in n.inputs]
+            if n.op is OPS["get"]:
+                made[n] = ins[0][n.attr("index")]
+            elif n.op is OPS["const"]:
+                made[n] = self.const(n.attr("value"))
+            else:
+                made[n] = self.apply(n.op, tuple(ins), n.kw)
+        return tuple(made[r] for r in region.results)
+
+
+def evaluate(sig: Signature, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+    """The op's NumPy meaning, in the inferred dtypes: an array, or a tuple of them."""
+    if isinstance(sig.op.lower, Host) or sig.regions:        # the user's own Python runs inside, and its ops enter the context again
+        with np.errstate(all="ignore"):
+            result = sig.run(*arrays)
+    else:
+        result = _quiet.run(sig.run, *arrays)
+    if sig.single:
+        if result.__class__ is not np.ndarray or result.dtype is not sig.dtype:
+            result = np.asarray(result, sig.dtype)
+        return result
+    return tuple(np.asarray(r, a.dtype.np) for r, a in zip(result, sig.outs))
+
+
+def edge_of(t: Any) -> Edge:
+    """Where the gradient of a tensor goes."""
+    if t._view is not None:
+        t._follow()
+    if t._grad_fn is not None:
+        return t._grad_fn, t._index
+    return (accumulator(t), 0) if t._requires_grad else None
+
+
+def record(sig: Signature, inputs: Sequence[Any], outs: Sequence[Any]) -> OpFn:
+    """Tie results to the operation that made them."""
+    fn = describe(sig, inputs)
+    keep(fn, inputs, outs)
+    for k, o in enumerate(outs):
+        if sig.outs[k].dtype.kind == "f":
+            o._grad_fn, o._index, o._requires_grad = fn, k, True
+    return fn
+
+
+def describe(sig: Signature, inputs: Sequence[Any]) -> OpFn:
+    """The record of an operation, before its results are known."""
+    fn = OpFn.__new__(OpFn)
+    fn.order = -next(clock)
+    fn.sig = sig
+    fn.outs = sig.outs
+    fn.site = source.capture()
+    edges = [edge_of(t) for t in inputs]
+    fn.edges = tuple(edges)
+    fn.plan = sig.pull(tuple([e is not None for e in edges]))
+    return fn
+
+
+def keep(fn: OpFn, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+    """Note the values that the rule reads, with their versions; of several results any may lack a cotangent, so everything is kept then."""
+    fn.kept = kept = fn.plan.kept if fn.sig.single else (*range(len(inputs)), *(-1 - k for k in range(len(outs))))
+    if kept:
+        saved = []
+        for k in kept:
+            t = inputs[k] if k >= 0 else outs[-1 - k]
+            c = t.counter
+            saved.append((t._array, c, c.version))
+        fn.saved = saved
