@@ -56,7 +56,7 @@ def same(left: str, right: str) -> bool:
 def test_a_lecture_prints_what_is_expected(script, tmp_path):
     got, expected = lines(run(script, tmp_path)), lines((EXPECTED / f"{script.stem}.txt").read_text())
     for k, (a, b) in enumerate(zip(got, expected)):
-        assert same(a, b), f"line {k + 1}: expected\n{b}\ngot\n{a}"
+        assert same(a, b), f"line {k + 1}: expected\n{b}\ngot\n{a}\nif the change is meant: python tests/test_lectures.py writes the texts again"
     assert len(got) == len(expected)
     named = [line.partition(": ")[2] for line in got if line.startswith("picture: ")]
     if drawing:
@@ -89,5 +89,6 @@ if __name__ == "__main__":
     import tempfile
     for lecture in LECTURES:
         with tempfile.TemporaryDirectory() as folder:
-            (EXPECTED / f"{lecture.stem}.txt").write_text(run(lecture, Path(folder)))
+            text = run(lecture, Path(folder))
+            (EXPECTED / f"{lecture.stem}.txt").write_text(re.sub(r"(?m)^\[time\].*$", lambda line: NUMBER.sub("#", line[0]), text))
             print(lecture.stem)
