@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LECTURES = sorted((ROOT / "samples" / "lectures").glob("[0-9][0-9]_*.py"))
 EXPECTED = ROOT / "tests" / "lectures"
-NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 drawing = importlib.util.find_spec("matplotlib") is not None
 
 
@@ -78,6 +78,15 @@ def test_the_first_lecture_is_what_mathematics_says(tmp_path):
     forms = text.partition("all forms")[2].partition("picture")[0]
     rows = [line.split()[-3:] for line in forms.splitlines() if re.search(r"\d", line)]
     assert len(rows) >= 4 and all(row == ["4.5465", "-1.1714", "0.9093"] for row in rows)
+
+
+def test_the_tenth_lecture_finds_its_four_operations_in_machine_code(tmp_path):
+    text = run(LECTURES[9], tmp_path)
+    llvm, _, assembly = text.partition("floor 3")[2].partition("floor 4")
+    for word in ("load <", "fmul", "fadd", "maximum", "store <", "phi", "br i1"):
+        assert word in llvm, word
+    rows = [line for line in assembly.splitlines() if line.startswith("  | ")]
+    assert 8 <= len(rows) < 60 and sum("mul" in row for row in rows) >= 1 and sum("add" in row for row in rows) >= 1
 
 
 def test_every_lecture_has_its_text():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 import time
 import traceback
@@ -50,6 +51,10 @@ class Stage:
     def time(self, text: str) -> None:
         """A line with measured times: the only lines that differ from run to run."""
         print(f"[time] {text}")
+
+    def machine(self, rows: Sequence[str]) -> None:
+        """Lines that depend on the processor, set off like pictures."""
+        print("\n".join(f"  | {row}".rstrip() for row in rows))
 
     def graph(self, graph: Any, names: Mapping[Any, str] | None = None) -> None:
         """One line per node: what it is, the line of this file that made it, and whose adjoint it belongs to.
@@ -150,7 +155,8 @@ class Stage:
         self._save(figure, name)
 
     def _as_text(self, name: str, rows: Sequence[str]) -> None:
-        print(f"\npicture: {name}\n" + "\n".join(f"  | {row}".rstrip() for row in rows))
+        print(f"\npicture: {name}")
+        self.machine(rows)
 
     def _figure(self, title: str) -> Any:
         self.plt.rcParams.update({"font.size": 18, "axes.titlesize": 22, "axes.linewidth": 1.5})
@@ -201,6 +207,33 @@ def work(graph: Any) -> int:
         elif n.inputs and "move" not in n.op.traits:
             total += max(math.prod(n.shape), *(math.prod(i.shape) for i in n.inputs))
     return total
+
+
+def llvm_loop(text: str, busy: str) -> tuple[str, list[str]]:
+    """(the block with the most operations called ``busy``, those of its lines that its first store needs)."""
+    block = max(re.split(r"\n(?=\s*b\d+:)", text), key=lambda b: b.count(busy))
+    rows = [row.strip() for row in block.splitlines()]
+    chosen = {next(k for k, row in enumerate(rows) if row.startswith("store")), len(rows) - 1}
+    defined = {row.split(" = ")[0]: k for k, row in enumerate(rows) if " = " in row}
+    waiting = list(chosen)
+    while waiting:
+        for name in re.findall(r"%v\d+", rows[waiting.pop()]):
+            if name in defined and defined[name] not in chosen:
+                chosen.add(defined[name])
+                waiting.append(defined[name])
+    return block, [rows[k] for k in sorted(chosen)]
+
+
+def asm_loop(text: str) -> list[str]:
+    """The longest run of instructions that ends in a jump to its own beginning."""
+    rows, best, start = text.splitlines(), [], (0, "")
+    for k, row in enumerate(rows):
+        label = re.match(r"(\.?\w+):", row)
+        if label:
+            start = k, label[1]
+        elif start[1] and row.split() and row.split()[-1] == start[1] and k - start[0] > len(best):
+            best = [" ".join(r.split()) for r in rows[start[0] + 1:k + 1] if not r.strip().startswith(".")]
+    return best
 
 
 def compiled(executable: Any) -> Any:
