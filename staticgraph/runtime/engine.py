@@ -17,7 +17,7 @@ from typing import Any
 from ..codegen.target import Target, host, machine
 from ..config import log, log_wants
 from ..errors import InternalError_
-from . import cache
+from . import cache, interrupt
 from .walker import walker_text
 
 _lock = threading.RLock()
@@ -45,8 +45,19 @@ class _Engine:
         self.texts: dict[tuple[str, str], str] = {}
         self.serial = 0
         self.kept: list[Any] = []            # trackers of permanent modules
-        self.runtime = self._link(self._object(walker_text(), host(), optimize=True, keep=True), ("sg_walk", "sg_report"), ())
+        self.runtime = self._runtime()
         self.walk = self.runtime.symbols["sg_walk"]
+
+    def _runtime(self) -> _Library:
+        """The walker, which polls for signals in this process."""
+        text = walker_text("cycles" if host().triple.startswith("x86_64") else "count")
+        builder = self.llvm.JITLibraryBuilder().add_object_img(self._object(text, host(), optimize=True))
+        builder.import_symbol("sg_poll", self.permanent(interrupt.TEXT, "sg_poll", interrupt.imports()))
+        names = ("sg_walk", "sg_report")
+        for n in names:
+            builder.export_symbol(n)
+        tracker = builder.link(self.jit, "sg_runtime")
+        return _Library(tracker, {n: tracker[n] for n in names})
 
     @cached_property
     def fastcall(self) -> int:

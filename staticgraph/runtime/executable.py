@@ -11,6 +11,7 @@ import numpy as np
 
 from ..config import Config
 from .engine import KernelSet, engine
+from .interrupt import raise_reason, timer
 from .state import aligned_empty
 
 I64 = ctypes.c_int64
@@ -115,6 +116,7 @@ class NativeProgram:
             f.dims[k] = d
         f.run.host = ctypes.cast(host, ctypes.c_void_p).value if host is not None else None
         f.cancel.value = 0
+        limit = timer(f.cancel)
         while True:
             f.clear()
             status = self.walk(ctypes.addressof(f.run))
@@ -128,6 +130,10 @@ class NativeProgram:
             found.update((s, f.dims[at]) for s, at in self.program.measured.items())
         with self.lock:
             self.frames.append(f)
+        if limit is not None:
+            limit.cancel()
+        if status == CANCELLED:
+            raise_reason()
         return status, error
 
 

@@ -82,8 +82,11 @@ yes:
 no:
   ret i1 false
 }
+"""
 
-define internal i1 @sg_cancelled(ptr %run) alwaysinline {
+# asked at every kernel: whether the caller's flag is set and, now and then (``{tick}`` says when), whether the process has a reason to stop
+_CANCELLED = """
+define internal i1 @sg_cancelled(ptr %run, ptr %last) alwaysinline {{
 entry:
   %cp = getelementptr i8, ptr %run, i64 64
   %c = load ptr, ptr %cp
@@ -92,11 +95,33 @@ entry:
 look:
   %v = load volatile i32, ptr %c
   %set = icmp ne i32 %v, 0
-  ret i1 %set
+  br i1 %set, label %yes, label %clock
+clock:
+{tick}
+  br i1 %due, label %ask, label %no
+ask:
+  store i64 %now, ptr %last
+  %r = call i32 @sg_poll()
+  %stop = icmp ne i32 %r, 0
+  ret i1 %stop
+yes:
+  ret i1 true
 no:
   ret i1 false
-}
+}}
 """
+_POLL = "declare i32 @sg_poll()"
+_NO_POLL = "define internal i32 @sg_poll() {\n  ret i32 0\n}"
+_NEVER = "  %now = add i64 0, 0\n  %due = icmp ne i64 0, 0"
+_BY_CYCLES = """  %now = call i64 @llvm.readcyclecounter()
+  %then = load i64, ptr %last
+  %gone = sub i64 %now, %then
+  %due = icmp ugt i64 %gone, 250000000"""
+_BY_COUNT = """  %then = load i64, ptr %last
+  %now0 = add i64 %then, 1
+  %due = icmp ugt i64 %now0, 4000
+  %now = select i1 %due, i64 0, i64 %now0
+  store i64 %now, ptr %last"""
 
 # a report keeps the smallest (check, element): the same error at any thread count
 REPORT = """
@@ -183,8 +208,10 @@ class _Ops:
         self.edges.append((pc, self.current))
 
 
-def walker_text() -> str:
-    """``sg_walk`` and ``sg_report``."""
+def walker_text(polls: str = "") -> str:
+    """``sg_walk`` and ``sg_report``. ``polls`` says how the walker knows that it is time to call ``sg_poll`` (``runtime.interrupt``): by processor
+    "cycles", by a "count" of kernels where those cannot be read, or, in exports, never.
+    """
     o = _Ops()
 
     def arguments(first: int, count: str, label: str) -> None:
@@ -208,7 +235,7 @@ def walker_text() -> str:
         c = o.value("load i1, ptr %committed")
         o.lines.append(f"  br i1 {c}, label %{label}.run, label %{label}.poll")
         o.block(f"{label}.poll")
-        s = o.value("call i1 @sg_cancelled(ptr %run)")
+        s = o.value("call i1 @sg_cancelled(ptr %run, ptr %last)")
         o.lines.append(f"  br i1 {s}, label %cancelled, label %{label}.run")
         o.block(f"{label}.run")
 
@@ -260,7 +287,7 @@ def walker_text() -> str:
     c = o.value("load i1, ptr %committed")
     o.lines.append(f"  br i1 {c}, label %jump.run, label %jump.poll")
     o.block("jump.poll")
-    s = o.value("call i1 @sg_cancelled(ptr %run)")
+    s = o.value("call i1 @sg_cancelled(ptr %run, ptr %last)")
     o.lines.append(f"  br i1 {s}, label %cancelled, label %jump.run")
     o.block("jump.run")
     o.go(place)
@@ -279,6 +306,7 @@ def walker_text() -> str:
     o.advance("7")
 
     o.block("host")
+    o.lines.append(f"  store i64 {0 if polls == 'cycles' else 4000}, ptr %last")              # before Python is called, always
     poll("host")
     n = o.word(2)
     arguments(3, n, "ha")
@@ -378,12 +406,15 @@ def walker_text() -> str:
     head = f"""
 define i32 @sg_walk(ptr %run) {{
 entry:
+  {"%start = call i64 @llvm.readcyclecounter()" if polls == "cycles" else ""}
   %args = alloca [{MAX_ARGS} x i64], align 16
   %job = alloca [3 x ptr], align 16
   %edges = alloca i64
   %committed = alloca i1
+  %last = alloca i64
   store i64 0, ptr %edges
   store i1 false, ptr %committed
+  store i64 {"%start" if polls == "cycles" else 0}, ptr %last
   %dims.p = getelementptr i8, ptr %run, i64 32
   %dims = load ptr, ptr %dims.p
   %error.p = getelementptr i8, ptr %run, i64 40
@@ -411,7 +442,8 @@ cancelled:
 host.failed:
   ret i32 4
 """
-    return _RESOLVE + _MOVES + REPORT + head + "\n".join(o.lines) + "\n}\n"
+    tick = {"": _NEVER, "cycles": _BY_CYCLES, "count": _BY_COUNT}[polls]
+    return (_POLL if polls else _NO_POLL) + _RESOLVE + _CANCELLED.format(tick=tick) + _MOVES + REPORT + head + "\n".join(o.lines) + "\n}\n"
 
 
 # memmove and memset of our own, eight bytes at a time: an exported object must not need libc

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import source
 from ..runtime.fastcall import available, fast_call
+from ..runtime.interrupt import raise_reason
 from .feeds import prepared
 from .tensor import Operation, Tensor
 
@@ -66,6 +67,7 @@ def prepared_call(session: Any, plan: Any, flat: list[Any], feeds: list[Tensor],
                 return quick.answer(outs)
             if status > 0:
                 quick.frame.clear()
+                raise_reason()
         got = slow(*args)
         if not tried:
             tried = True

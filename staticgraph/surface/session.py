@@ -15,6 +15,7 @@ from ..ir import walk
 from ..ir.aval import Dim, TupleAval, symbols_of
 from ..ir.graph import Node
 from ..ir.opdef import OPS
+from ..runtime.interrupt import time_limit
 from ..runtime.state import StateStore
 from .deferred import depends_on_ranks, ranks_fed
 from .feeds import prepared
@@ -139,8 +140,13 @@ class BaseSession:
 
         All or nothing: a run that fails leaves every variable as it was. Raises what TF1 raises: TypeError and ValueError for
         fetches and feeds that do not fit, ``FailedPreconditionError`` for variables without a value, ``InvalidArgumentError`` for
-        missing feeds and for what only the run can find (at the line that made the operation).
+        missing feeds and for what only the run can find (at the line that made the operation). ``options.timeout_in_ms`` is a limit of
+        time (``DeadlineExceededError``).
         """
+        limit = getattr(options, "timeout_in_ms", 0)
+        if limit:
+            with time_limit(limit / 1000):
+                return self.run(fetches, feed_dict)
         with source.hide_own_frames():
             self._check_open()
             flat: list[Any] = []
