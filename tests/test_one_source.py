@@ -85,3 +85,41 @@ def test_refusals_are_those_of_the_static_mode():
         sg.while_loop(lambda v: v, lambda v: v, (dy.tensor(1.0),))
     with pytest.raises(ValueError, match="1 enter the loop and the body returns 2"):
         sg.while_loop(lambda v: v < 3.0, lambda v: (v, v), (dy.tensor(1.0),))
+
+
+def table(*functions):
+    return pytest.mark.parametrize("fn", functions, ids=range(len(functions)))
+
+
+labels, ids, mask = np.array([0, 2, 1, 1, 0]), np.array([3, 0]), np.array([True, False, True, False, True])
+
+
+@table(lambda x: sg.split(x, 3, axis=1)[1], lambda x: sg.tile(x, [1, 2]), lambda x: sg.pad(x, [[1, 0], [0, 2]]), lambda x: sg.reverse(x, [0]),
+       lambda x: sg.unstack(x)[2], lambda x: sg.tensordot(x, w, 1), lambda x: sg.zeros_like(x) + sg.ones_like(x) * x, lambda x: sg.matrix_transpose(x),
+       lambda x: sg.broadcast_to(x, [2, 5, 3]), lambda x: sg.sort(x), lambda x: sg.nn.top_k(x, 2)[0], lambda x: sg.nn.moments(x, [0])[1],
+       lambda x: sg.clip_by_norm(x, 1.0), lambda x: sg.nn.xw_plus_b(x, w, zero), lambda x: sg.gather(x, ids), lambda x: sg.convert_to_tensor(x) * 2.0,
+       lambda x: sg.where(mask, x, x * x), lambda x: sg.norm(x, ord=1, axis=1), lambda x: sg.norm(x, ord=np.inf), lambda x: sg.norm(x),
+       lambda x: sg.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=sg.matmul(x, w)),
+       lambda x: sg.nn.softmax_cross_entropy_with_logits(labels=sg.nn.softmax(x), logits=x),
+       lambda x: sg.nn.softmax_cross_entropy_with_logits_v2(labels=sg.nn.softmax(x), logits=x),
+       lambda x: sg.nn.sigmoid_cross_entropy_with_logits(labels=np.ones((5, 3), np.float32), logits=x),
+       lambda x: sg.nn.bias_add(sg.reshape(x, [1, 5, 3, 1]), np.arange(5.0), data_format="NCHW"),
+       lambda x: x * sg.cast(sg.div(sg.cast(x * 7.0, sg.int32), 2), sg.float64), lambda x: x * sg.cast(sg.rank(x) + sg.size(x) + sg.shape(x)[0], sg.float64))
+def test_every_public_function_computes_at_once_on_define_by_run_tensors(fn):
+    def total(x):
+        y = fn(x)
+        return sg.reduce_sum(sg.sin(y) if y.dtype.is_floating else y)
+    value, gradient = sg.value_and_grad(total)(rows)
+    t = dy.tensor(rows, requires_grad=True)
+    before = len(sg.get_default_graph().operations)
+    out = total(t)
+    out.backward()
+    assert isinstance(out, dy.Tensor)
+    assert len(sg.get_default_graph().operations) == before          # the default graph does not grow with each step
+    assert np.allclose(out.item(), value, rtol=1e-12)
+    assert np.allclose(t.grad.numpy(), gradient, rtol=1e-10, atol=1e-14)
+
+
+def test_a_tensor_without_a_value_is_refused_beside_one_that_has():
+    with sg.Graph().as_default(), pytest.raises(sg.GraphError, match="has no value while its graph is built"):
+        sg.tensordot(dy.tensor(rows), sg.placeholder(sg.float64, [3, 3]), 1)

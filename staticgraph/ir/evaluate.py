@@ -46,8 +46,8 @@ def _run(n: Node, ins: Sequence[Any], sizes: Mapping[str, int]) -> Any:
 
 
 def _cast(value: Any, aval: Any) -> Any:
-    array = np.asarray(value)
-    return array if array.dtype == aval.dtype.np else array.astype(aval.dtype.np)
+    # rows without gaps, as every mode has them: NumPy adds and multiplies in an order that depends on the strides, so views change bits
+    return np.asarray(value, aval.dtype.np, order="C")
 
 
 def evaluate_region(region: Region, args: Sequence[Any]) -> list[Any]:

@@ -122,7 +122,9 @@ def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The rank as a scalar."""
     with op_scope(name, "Rank", input) as label:
-        return constant_of(np.int32(len(convert(input).node.shape)), None, label)
+        x = convert(input)
+        count = np.int32(len(x.node.shape))
+        return emit("Rank", label, (x,), lambda b, n: b.const(count)) if is_dynamic((input,)) else constant_of(count, None, label)
 
 
 @recorded
@@ -350,8 +352,6 @@ def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = Non
 def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | None = None, axis: Any = None, batch_dims: int = 0) -> Any:
     """Rows (or slices of another axis) at indices, batch by batch for ``batch_dims`` leading axes; an index out of range fails the run."""
     k = batch_dims if axis is None else static_int(axis, "axis")
-    if is_dynamic((params, indices)):
-        return dynamic("gather_batch", params, indices, axis=k, batch_dims=batch_dims) if batch_dims else dynamic("gather", params, indices, axis=k)
     with op_scope(name, "GatherV2", params, indices) as label:
         source_ = getattr(params, "_ref_tensor", None)
         x = source_() if source_ is not None else convert(params, name="params")

@@ -17,6 +17,7 @@ from ..ir.graph import Node
 from ..ops.helpers import may_equal
 from .deferred import busy, made_again, site_of
 from .ledger import Graph, get_default_graph, remove_last, stack
+from .now import Now, compute, is_now
 from .shapes import shape_of
 from .tensor import Operation, RefDType, Tensor
 
@@ -42,7 +43,7 @@ class op_scope(source.hide_own_frames):
     """The frame of a public call: gives the name under which it emits (``name``, else ``default``, made unique).
 
     Within, constants made of Python operands are named under the operation, as TF1 does (``add/y``), and the default graph is that of
-    the tensors among ``values``. Errors show no frames of ours.
+    the tensors among ``values`` (one to be thrown away for define-by-run tensors). Errors show no frames of ours.
     """
 
     __slots__ = ("graph", "name", "pushed", "saved")
@@ -76,15 +77,17 @@ def _graph_among(values: Sequence[Any]) -> Graph:
             for i in v:
                 if isinstance(g := getattr(i, "graph", None), Graph):
                     return g
-    return get_default_graph()
+    return Graph() if is_dynamic(values) else get_default_graph()
 
 
 def emit(type: str, name: str, inputs: Sequence[Tensor], build: Callable[..., Any], attrs: dict[str, Any] | None = None,
          weight: int = 1) -> Any:
     """A new operation of TF type ``type`` called ``name`` (under the current scope) whose IR ``build(b, *nodes)`` makes.
 
-    One node gives a tensor, a tuple gives a tuple.
+    One node gives a tensor, a tuple gives a tuple. With a define-by-run tensor among the inputs it computes at once and gives such tensors.
     """
+    if any(i.__class__ is not Tensor for i in inputs) and is_now(inputs := [Now(i) if is_dynamic((i,)) else i for i in inputs]):
+        return compute(inputs, build)
     g = graph_of(inputs)
     if g.ranks is not None and not busy(g):
         return g.ranks.call(lambda: _emit(g, type, name, inputs, build, attrs, weight))
@@ -158,6 +161,8 @@ def convert(value: Any, dtype: Any = None, name: str = "Const", preferred_dtype:
     want = None if dtype is None else as_dtype(dtype)
     if not isinstance(value, Tensor) and hasattr(value, "_as_tensor"):
         value = value._as_tensor()
+    if is_dynamic((value,)) and not isinstance(value, (list, tuple)):
+        value = Now(value)
     if isinstance(value, Tensor):
         if want is not None and value.dtype != want:
             raise DTypeValueError(f"Tensor conversion requested dtype {want.name} for Tensor with dtype {value.dtype.name}: {value!r}")
@@ -198,7 +203,7 @@ def _preferred(value: Any, dtype: Any) -> DType | None:
 
 
 def _holds_tensor(value: Any) -> bool:
-    return any(isinstance(v, Tensor) or hasattr(v, "_as_tensor") or (isinstance(v, (list, tuple)) and _holds_tensor(v)) for v in value)
+    return is_dynamic(value) or any(isinstance(v, Tensor) or hasattr(v, "_as_tensor") or (isinstance(v, (list, tuple)) and _holds_tensor(v)) for v in value)
 
 
 def _pack(value: Any, want: DType | None, name: str) -> Tensor:
@@ -234,7 +239,7 @@ def constant_of(value: Any, dtype: DType | None, name: str = "Const") -> Tensor:
 
 def operands(type: str, args: Sequence[Any], names: Sequence[str] = ("x", "y", "z")) -> list[Tensor]:
     """Operands of one dtype: Python values and arrays adopt the tensors'; two tensors of different dtypes are refused as TF1 does."""
-    tensors: list[Any] = [a._as_tensor() if hasattr(a, "_as_tensor") else a for a in args]
+    tensors: list[Any] = [Now(a) if is_dynamic((a,)) and not isinstance(a, (list, tuple)) else a._as_tensor() if hasattr(a, "_as_tensor") else a for a in args]
     first = next((k for k, t in enumerate(tensors) if isinstance(t, Tensor)), None)
     if first is None:
         first = next((k for k, t in enumerate(tensors) if isinstance(t, (list, tuple)) and _holds_tensor(t)), 0)

@@ -87,8 +87,6 @@ def _both_bool_or_int(x: Any, y: Any, logical: str, bits: str) -> str:
 
 def _divide(name: str | None, x: Any, y: Any) -> Any:
     """True division: ints become float64 (int8 and int16 float32) first, as in TF1."""
-    if is_dynamic((x, y)):
-        return dynamic("div", x, y)
     with op_scope(name, "truediv", x, y) as label:
         ins = operands("RealDiv", (x, y))
         kind = ins[0].dtype
@@ -114,8 +112,6 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Any:
 
 def div(x: Any, y: Any, name: str | None = None) -> Any:
     """Python 2's division: floors for ints, divides for floats."""
-    if is_dynamic((x, y)):
-        return dynamic("div", x, y)
     with op_scope(name, "div", x, y) as label:
         ins = operands("RealDiv", (x, y))
         if ins[0].dtype.is_integer:
@@ -268,8 +264,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         return where_true(condition, name)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
-    if is_dynamic((condition, x, y)):
-        return dynamic("where", condition, x, y)
     with op_scope(name, "Select", condition, x, y) as label:
         c = convert(condition, bool_, "condition")
         p, q = operands("Select", (x, y), ("t", "e"))
@@ -300,8 +294,6 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = 
     with source.hide_own_frames():
         keep, axes = bool(one_of("keepdims", keepdims, keep_dims=keep_dims)), static_axes(axis)
         axes = axes if axes is None or isinstance(axes, tuple) else (axes,)
-    if is_dynamic((tensor,)):
-        return dynamic("norm", tensor, axis=axes, keepdims=keep)
     with op_scope(name, "norm", tensor):
         x = convert(tensor, name="tensor")
         if ord in ("euclidean", "fro", 2):

@@ -53,8 +53,6 @@ def _xent(stop: bool, tf_name: str) -> Any:
     def f(_sentinel: Any = None, labels: Any = None, logits: Any = None, dim: Any = -1, name: str | None = None, axis: Any = None) -> Any:
         if _sentinel is not None or labels is None or logits is None:
             raise ValueError(f"Only call `{tf_name}` with named arguments (labels=..., logits=..., ...)")
-        if is_dynamic((labels, logits)):
-            return dynamic("softmax_cross_entropy_with_logits", labels, logits)
         with op_scope(name, "softmax_cross_entropy_with_logits_sg" if stop else "softmax_cross_entropy_with_logits", labels, logits):
             z = convert(logits, name="logits")
             y = convert(labels, None if not isinstance(labels, (list, tuple)) else z.dtype, name="labels") if not hasattr(labels, "shape") or hasattr(labels, "_as_tensor") or hasattr(
@@ -75,8 +73,6 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any 
     """-log_softmax(logits)[label] per row."""
     if _sentinel is not None or labels is None or logits is None:
         raise ValueError("Only call `sparse_softmax_cross_entropy_with_logits` with named arguments (labels=..., logits=..., ...)")
-    if is_dynamic((labels, logits)):
-        return dynamic("sparse_softmax_cross_entropy_with_logits", labels, logits)
     with op_scope(name, "SparseSoftmaxCrossEntropyWithLogits", labels, logits):
         return emit("SparseSoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits",
                     (convert(labels, name="labels"), convert(logits, name="logits")), lambda b, p, q: b.sparse_softmax_cross_entropy_with_logits(p, q))
@@ -86,8 +82,6 @@ def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
     """Logistic loss per element."""
     if _sentinel is not None or labels is None or logits is None:
         raise ValueError("Only call `sigmoid_cross_entropy_with_logits` with named arguments (labels=..., logits=..., ...)")
-    if is_dynamic((labels, logits)):
-        return dynamic("sigmoid_cross_entropy_with_logits", labels, logits)
     with op_scope(name, "logistic_loss", labels, logits) as label:
         z, y = operands("LogisticLoss", (logits, labels), ("logits", "labels"))
         return emit("LogisticLoss", label, (y, z), lambda b, p, q: b.sigmoid_cross_entropy_with_logits(p, q))
@@ -108,8 +102,6 @@ def weighted_cross_entropy_with_logits(targets: Any = None, logits: Any = None, 
 @recorded
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
     """A bias per channel."""
-    if is_dynamic((value, bias)):
-        return dynamic("add", value, bias)
     with op_scope(name, "BiasAdd", value, bias) as label:
         x, c = operands("BiasAdd", (value, bias), ("value", "bias"))
         if len(c.node.shape) != 1:
