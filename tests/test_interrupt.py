@@ -73,7 +73,7 @@ def test_time_limits(endless):
 
 
 def test_other_threads_go_on(endless):
-    sess, counter, step, _ = endless
+    sess, _, step, _ = endless
     got = []
 
     def work():
