@@ -18,5 +18,5 @@ def dce(g: Graph, context: PassContext) -> Graph:
         %2: f32[3] = sin(%0)                               |  return %1
         return %2                                          |
     """
-    roots = [*g.outputs, *(n for n in g.nodes if n.op.has_effect)]
+    roots = [*g.outputs, *(n for n in g.nodes if n.has_effect)]
     return rewrite(g, keep=walk.ancestors(roots))

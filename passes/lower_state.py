@@ -17,8 +17,11 @@ from staticgraph.dtypes import bool_, int64
 from staticgraph.ir import walk
 from staticgraph.ir.aval import Aval, symbols_of
 from staticgraph.ir.graph import Graph, Node
+from staticgraph.ir.opdef import Control
 from staticgraph.ir.rewrite import RewriteBuilder
 from staticgraph.ops import state
+
+from .lower_regions import known_branch, lower_control, needs_lowering
 
 Key = tuple[str, Any]                        # ("variable", uid) or ("stream", uid)
 
@@ -46,6 +49,7 @@ class _State:
         self.entry: dict[Key, tuple[str, Any, Any]] = {}
         self.uninitialized = uninitialized
         self.missing: dict[Any, None] = {}
+        self.last_effect: tuple[Node, ...] = ()              # what the next effect comes after
 
     def input(self, kind: str, key: Any, aval: Any, like: Node) -> Node:
         """A new input of the graph."""
@@ -53,6 +57,25 @@ class _State:
         node: Node = self.b.input(aval=aval, index=len(self.inputs))
         self.inputs.append((kind, key, node))
         return node
+
+    def effect_before(self, n: Node) -> tuple[Node, ...]:
+        """Control inputs of a new node: effects keep their order."""
+        return self.last_effect if n.has_effect else ()
+
+    def effect_after(self, made: Node) -> None:
+        """A node was made: the next effect comes after it, if it is one."""
+        if made.has_effect:
+            self.last_effect = (made,)
+
+    def inline(self, region: Any, args: Sequence[Node]) -> list[Node]:
+        """A region's nodes with ``args`` for its parameters; its effects come after those so far."""
+        made = dict(zip(region.params, args))
+        for n in region.nodes:
+            if n not in made:
+                self.b.site, self.b.role = n.site, n.role
+                made[n] = self.b.node(n.op, tuple(made[i] for i in n.inputs), n.kw, self.effect_before(n))
+                self.effect_after(made[n])
+        return [made[r] for r in region.results]
 
     def know(self, key: Key, kind: str, detail: Any, aval: Any) -> None:
         """Introduce a variable or stream."""
@@ -88,7 +111,6 @@ def lower_state(fetches: Sequence[Node], feeds: Iterable[Node], uninitialized: f
     s = _State(uninitialized)
     made: dict[Node, Any] = {}
     seen_by: dict[Node, dict[Key, int]] = {}             # per node: versions that happen before its users
-    last_effect: Node | None = None
     for n in order:
         if n in fed:
             made[n] = s.input("feed", n, n.aval, n)
@@ -111,14 +133,13 @@ def lower_state(fetches: Sequence[Node], feeds: Iterable[Node], uninitialized: f
             made[n] = _draw(s, n)
         elif n.op is state.group:
             made[n] = s.b.const(np.array(True), bool_)
-        elif any(_touches_state(r) for r in n.regions):
-            from .lower_regions import lower_control
+        elif isinstance(n.op.lower, Control) and n.op.lower.kind == "get" and isinstance(made[n.inputs[0]], list):
+            made[n] = made[n.inputs[0]][n.attr("index")]
+        elif any(map(needs_lowering, n.regions)) or (uninitialized and known_branch(n, made) is not None):
             before = lower_control(s, n, made, before)
         else:
-            control = (last_effect,) if n.op.has_effect and last_effect is not None else ()
-            made[n] = s.graph.add(n.op, [_value(s, made[i], n) for i in n.inputs], n.attrs, n.aval, control=control, site=n.site, role=n.role)
-            if n.op.has_effect:
-                last_effect = made[n]
+            made[n] = s.graph.add(n.op, [_value(s, made[i], n) for i in n.inputs], n.attrs, n.aval, control=s.effect_before(n), site=n.site, role=n.role)
+            s.effect_after(made[n])
         seen_by[n] = before
     for n in feeds:                          # only its sizes are used
         if n not in made and isinstance(n.aval, Aval) and any(symbols_of(d) for d in n.aval.shape):
@@ -132,7 +153,8 @@ def lower_state(fetches: Sequence[Node], feeds: Iterable[Node], uninitialized: f
             assert last is not None
             outputs.append(last)
     s.graph.outputs = tuple(outputs)
-    return Lowered(s.graph, s.inputs, versions, list(s.missing))
+    needed = set(walk.ancestors([*outputs, *(n for n in s.graph.nodes if n.has_effect)])) if s.missing else set()
+    return Lowered(s.graph, s.inputs, versions, [key for kind, key, n in s.inputs if kind == "variable" and key in s.missing and n in needed])
 
 
 def _value(s: _State, made: Any, user: Node) -> Node:
@@ -189,9 +211,3 @@ def _merged(maps: Sequence[dict[Key, int]]) -> dict[Key, int]:
         elif any(best.get(k, -1) < v for k, v in m.items()):
             best = {**best, **{k: max(v, best.get(k, 0)) for k, v in m.items()}}
     return best
-
-
-def _touches_state(region: Any) -> bool:
-    return any(n.op is state.variable or ("draw" in n.op.traits and not n.inputs) or any(_touches_state(r) for r in n.regions) for n in region.nodes)
-
-

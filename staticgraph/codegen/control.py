@@ -32,7 +32,7 @@ def _measure(low: Lowering, item: Item) -> bool:
 
 def _cond(low: Lowering, item: Item) -> bool:
     node = item.node
-    pred, *operands = [v.base.buffer for v in item.operands]
+    pred, *operands = [v.base.buffer for v in item.operands[:len(node.inputs)]]
     outs = [v.buffer for v in item.values]
     otherwise, end = LabelStep(), LabelStep()
     low.steps.append(JumpIfZeroStep(pred, otherwise))
@@ -46,7 +46,7 @@ def _cond(low: Lowering, item: Item) -> bool:
 
 def _while(low: Lowering, item: Item) -> bool:
     node = item.node
-    operands = [v.base.buffer for v in item.operands]
+    operands = [v.base.buffer for v in item.operands[:len(node.inputs)]]
     carried = [v.buffer for v in item.values]
     captured = operands[len(carried):]
     for value, target, source in zip(item.values, carried, operands):

@@ -187,7 +187,7 @@ class Lowering:
             return self._kernel(custom_kernel(item, self.target), g)
         if item.kind == "host":
             self.hosts.append(item)
-            self.steps.append(HostStep(item, [v.base.buffer for v in item.operands], [v.buffer for v in item.values]))
+            self.steps.append(HostStep(item, [v.base.buffer for v in item.operands[:len(item.node.inputs)]], [v.buffer for v in item.values]))
             return True
         from .control import lower_control
         return lower_control(self, item)

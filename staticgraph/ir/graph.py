@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InternalError_
+from ..errors import InternalError_, NotDifferentiableError
 from ..source import UNKNOWN, Site
 from .aval import AnyAval, Aval, TupleAval, measured_in
 from .opdef import OpDef
@@ -111,6 +111,11 @@ class Node:
         """Regions among the attributes."""
         return tuple(v for _, v in self.attrs if isinstance(v, Region))
 
+    @property
+    def has_effect(self) -> bool:
+        """Whether running it has an effect, its own or that of a region: it must not be dropped, merged or reordered against others."""
+        return self.op.has_effect or any(r.has_effect for r in self.regions)
+
     def all_sites(self) -> tuple[Site, ...]:
         """The site and those of nodes merged into this one."""
         return (self.site, *self.sites)
@@ -125,7 +130,7 @@ class Node:
 class Region:
     """A frozen body: parameters, nodes (parameters first, then in order) and results. Equality is structural."""
 
-    __slots__ = ("_key", "nodes", "params", "results")
+    __slots__ = ("_effect", "_key", "nodes", "params", "results")
     params: tuple[Node, ...]
     nodes: tuple[Node, ...]
     results: tuple[Node, ...]
@@ -136,6 +141,7 @@ class Region:
         put(self, "nodes", tuple(nodes))
         put(self, "results", tuple(results))
         put(self, "_key", None)
+        put(self, "_effect", None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"regions are frozen: cannot set {name}")
@@ -149,6 +155,41 @@ class Region:
             key = (len(self.params), rows, tuple(index[r] for r in self.results))
             object.__setattr__(self, "_key", (hash(key), key))
         return self._key                                                     # type: ignore[attr-defined]
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether running it has an effect."""
+        if self._effect is None:                                             # type: ignore[attr-defined]
+            object.__setattr__(self, "_effect", any(n.has_effect for n in self.nodes))
+        return bool(self._effect)                                            # type: ignore[attr-defined]
+
+    def without_effects(self) -> Region:
+        """What its results need, for derivatives, which run a region again: effects that only control inputs ask for are left out.
+
+        NotDifferentiableError where a result depends on what the region assigns to a variable.
+        """
+        if not self.has_effect and not any(n.control for n in self.nodes):
+            return self
+        needed = set(self.params)
+        stack = list(self.results)
+        while stack:
+            n = stack.pop()
+            if n not in needed:
+                needed.add(n)
+                stack.extend(n.inputs)
+        assigned = {n.inputs[0].attrs for n in self.nodes if "assign" in n.op.traits}
+        g = Graph()
+        made: dict[Node, Node] = {}
+        for n in self.nodes:
+            if n not in needed:
+                continue
+            if "assign" in n.op.traits or ("read" in n.op.traits and n.inputs[0].attrs in assigned):
+                error = NotDifferentiableError("a loop or a branch assigns this variable and uses its new value: read it before, or carry the value as a loop variable")
+                error.site = n.site
+                raise error
+            attrs = tuple((k, v.without_effects() if isinstance(v, Region) else v) for k, v in n.attrs)
+            made[n] = g.add(n.op, (made[i] for i in n.inputs), attrs, n.aval, site=n.site, role=n.role)
+        return Region([made[p] for p in self.params], g.nodes, [made[r] for r in self.results])
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Region) and self.key() == other.key())

@@ -141,7 +141,7 @@ def rebuild_region(b: RewriteBuilder, region: Region, seen: dict[Region, Region]
     made: dict[Node, Node] = {}
     for i, p in enumerate(region.params):
         made[p] = inner.graph.add(OPS["param"], (), (("aval", p.aval), ("index", i)), p.aval, site=p.site)
-    roots = [*region.results, *(n for n in region.nodes if n.op.has_effect)]
+    roots = [*region.results, *(n for n in region.nodes if n.has_effect)]
     rebuild(inner, [n for n in ancestors(roots) if n not in made], made)
     new = Region([made[p] for p in region.params], inner.graph.nodes, [made[r] for r in region.results])
     seen[region] = new

@@ -212,14 +212,14 @@ def _recorded(b: Any, operands: Sequence[Any], cond: Region, body: Region, limit
 
     def condition(inner: Any, *params: Any) -> list[Any]:
         values, _, _, rest = split(params)
-        return list(inner.inline(cond, [*values, *rest]))
+        return list(inner.inline(cond.without_effects(), [*values, *rest]))
 
     def step(inner: Any, *params: Any) -> list[Any]:
         values, count, kept, rest = split(params)
         at = count if isinstance(capacity, int) else inner.guard(
             count, inner.less(count, inner.reshape(inner.sizes(sizes=(capacity,), dtype=int64), shape=())), message=CAPACITY, limit=capacity, fill=0)
         pushed = [inner.rows_set(s, at, v) for s, v in zip(kept, values)]
-        return [*inner.inline(body, [*values, *rest]), inner.add(count, inner.like(count, 1)), *pushed]
+        return [*inner.inline(body.without_effects(), [*values, *rest]), inner.add(count, inner.like(count, 1)), *pushed]
     outs = b.while_loop(*carried, start, *stacks, *captured, cond=_region(b, avals, condition), body=_region(b, avals, step), limit=limit)
     return outs[n], list(outs[n + 1:])
 

@@ -122,15 +122,20 @@ class ItemBuilder:
         elif isinstance(lower, Loops):
             item = self.add("loops", node, [self.dense(v, node) for v in ins])
         elif isinstance(lower, Host):
-            item = self.add("host", node, [self.dense(v, node) for v in ins])
+            item = self.add("host", node, [*(self.dense(v, node) for v in ins), *self.before(node)])
         elif isinstance(lower, Control):
-            item = self.add("control", node, [self.dense(v, node) for v in ins])
+            item = self.add("control", node, [*(self.dense(v, node) for v in ins), *self.before(node)])
         elif isinstance(lower, NoRule):
             raise UnimplementedError(None, None, f"operation {node.op.name!r} has no native code: {lower.why}")
         else:
             raise InternalError_(f"{node!r} should have been expanded before scheduling")
         views = [v.whole() for v in item.values]
         self.views[node] = views if isinstance(node.aval, TupleAval) else views[0]
+
+    def before(self, node: Node) -> list[View]:
+        """A value of each effect that must come before: operands that only order."""
+        views = (self.views[c] for c in node.control)
+        return [v[0] if isinstance(v, list) else v for v in views]
 
     def index(self, node: Node) -> View:
         """The position along the node's axis, as an operand that is computed, not loaded."""

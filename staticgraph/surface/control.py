@@ -12,6 +12,7 @@ from ..dtypes import bool_, int64
 from ..errors import DTypeError, ShapeError
 from ..ir.graph import Graph as IRGraph
 from ..ir.graph import Node, Region
+from ..ir import walk
 from ..ir.opdef import OPS
 from . import at_once, nest
 from .deferred import recorded
@@ -72,8 +73,9 @@ class _Trace:
             p = g.add(OPS["param"], (), (("aval", n.aval), ("index", k)), n.aval, site=n.site)
             params.append(p)
             made[self.builder.captures.get(n, n)] = p
+        needed = set(walk.ancestors(results))            # what nothing needs does not run
         for n in self.graph.nodes:
-            if n not in made and n.op is not OPS["param"]:
+            if n in needed and n not in made and n.op is not OPS["param"]:
                 made[n] = g.add(n.op, [made[i] for i in n.inputs], n.attrs, n.aval, control=[made[c] for c in n.control if c in made], site=n.site, role=n.role)
         return Region(params, g.nodes, [made[r] for r in results])
 

@@ -181,7 +181,7 @@ def vjp_region(region: Region, ct_avals: Sequence[Any], wrt: Sequence[bool] | No
     b = GraphBuilder(g, site=region.nodes[0].site if region.nodes else None)
     params = [b.param(aval=p.aval, index=k) for k, p in enumerate(region.params)]
     ct_params = [b.param(aval=a, index=len(params) + k) for k, a in enumerate(ct_avals)]
-    results = b.inline(region, params)
+    results = b.inline(region.without_effects(), params)
     asked = [p for k, p in enumerate(params) if wrt is None or wrt[k]]
     cts = gradients(b, results, asked, ct_params)
     found = dict(zip(asked, cts))

@@ -46,7 +46,7 @@ def jvp_region(region: Region, with_tangent: Sequence[bool]) -> tuple[Region, li
     params = [b.param(aval=p.aval, index=k) for k, p in enumerate(region.params)]
     marked = [p for p, w in zip(params, with_tangent) if w]
     tangents = [b.param(aval=p.aval, index=len(params) + k) for k, p in enumerate(marked)]
-    results = b.inline(region, params)
+    results = b.inline(region.without_effects(), params)
     out = jvp(b, results, dict(zip(marked, tangents)))
     connected = [t is not None for t in out]
     return Region([*params, *tangents], g.nodes, [*results, *(t for t in out if t is not None)]), connected

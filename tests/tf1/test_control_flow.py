@@ -1,0 +1,111 @@
+"""Statements 101 to 109: branches, loops, and the state and effects inside of them."""
+
+import numpy as np
+import pytest
+
+import staticgraph as tf
+
+
+@pytest.fixture
+def v(sess):
+    """A variable with a value."""
+    made = tf.Variable(0.0, name="v")
+    sess.run(made.initializer)
+    return made
+
+
+@pytest.mark.parametrize("p, q, want", [(True, True, 1), (True, False, -10), (False, True, 100), (False, False, 100)])
+def test_101_assigns_in_nested_branches(sess, v, p, q, want):
+    ps, qs = tf.placeholder(tf.bool, []), tf.placeholder(tf.bool, [])
+    r = tf.cond(ps, lambda: tf.cond(qs, lambda: v.assign_add(1.0), lambda: v.assign_sub(10.0)), lambda: v.assign(100.0))
+    assert sess.run(r, {ps: p, qs: q}) == want and sess.run(v) == want
+
+
+def test_101_a_branch_may_assign_what_has_no_value(sess):
+    p, u, w = tf.placeholder(tf.bool, []), tf.Variable(3.0, name="u"), tf.Variable(3.0, name="w")
+    assert sess.run(tf.cond(p, lambda: u.assign(1.0), lambda: u.assign(2.0)), {p: True}) == 1 and sess.run(u) == 1
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Attempting to use uninitialized value w"):
+        sess.run(tf.cond(p, lambda: w.assign(1.0), lambda: w + 1.0), {p: True})
+
+
+def test_101_operations_as_branches(sess, v):
+    p = tf.placeholder(tf.bool, [])
+    sess.run(tf.cond(p, lambda: tf.group(v.assign(3.0)), lambda: tf.no_op()), {p: False})
+    assert sess.run(v) == 0
+    sess.run(tf.cond(p, lambda: tf.group(v.assign(3.0)), lambda: tf.no_op()), {p: True})
+    assert sess.run(v) == 3
+
+
+def test_027_initialized_value_where_there_is_none(sess):
+    v = tf.Variable(3.0)
+    value = v.initialized_value()
+    assert sess.run(value) == 3
+    sess.run(v.assign(7.0))
+    assert sess.run(value) == 7
+
+
+def test_105_branches_in_loops_that_assign(sess, v):
+    def body(i):
+        step = tf.cond(tf.equal(i % 2, 0), lambda: v.assign_add(1.0), lambda: tf.identity(v))
+        with tf.control_dependencies([step]):
+            return i + 1
+    assert sess.run(tf.while_loop(lambda i: i < 5, body, [0])) == 5 and sess.run(v) == 3
+
+
+def test_105_loops_in_loops_that_assign(sess, v):
+    def inner(j):
+        with tf.control_dependencies([v.assign_add(1.0)]):
+            return j + 1
+
+    def outer(i):
+        with tf.control_dependencies([tf.while_loop(lambda j: j < i, inner, [0])]):
+            return i + 1
+    assert sess.run(tf.while_loop(lambda i: i < 5, outer, [0])) == 5 and sess.run(v) == 10
+
+
+def test_105_an_effect_that_nothing_waits_for_does_not_run(sess, v):
+    calls = []
+
+    def body(i):
+        v.assign_add(1.0)
+        tf.py_func(lambda: calls.append("loose"), [], [])
+        with tf.control_dependencies([tf.py_func(calls.append, [i], [])]):
+            return tf.identity(i + 1)
+    sess.run(tf.while_loop(lambda i: i < 3, body, [0]))
+    assert calls == [0, 1, 2] and sess.run(v) == 0
+
+
+def test_105_effects_keep_their_order_also_across_branches(sess):
+    said = []
+    p = tf.placeholder(tf.bool, [])
+
+    def say(word):
+        return tf.py_func(lambda: said.append(word), [], [], name=word)
+    first = say("first")
+    branch = tf.cond(p, lambda: tf.group(say("yes")), lambda: tf.group(say("no")))
+    last = say("last")
+    with tf.control_dependencies([last, branch, first]):
+        done = tf.no_op()
+    sess.run(done, {p: True})
+    sess.run(done, {p: False})
+    assert said == ["first", "yes", "last", "first", "no", "last"]
+
+
+def test_106_a_gradient_runs_no_effect_again(sess):
+    calls, x = [], tf.constant(2.0)
+
+    def body(i, a):
+        with tf.control_dependencies([tf.py_func(calls.append, [i], [])]):
+            return i + 1, tf.identity(a * x)
+    _, y = tf.while_loop(lambda i, a: i < 3, body, (0, tf.constant(1.0)))
+    assert sess.run([y, tf.gradients(y, [x])[0]]) == [8, 12] and calls == [0, 1, 2]
+
+
+def test_106_what_a_loop_assigns_and_uses_has_no_derivative(sess, v):
+    def body(i, a):
+        return i + 1, a * v.assign_add(1.0)
+    x = tf.constant(2.0)
+    _, y = tf.while_loop(lambda i, a: i < 3, body, (0, x))
+    assert sess.run(y) == 2 * 1 * 2 * 3
+    with pytest.raises(LookupError, match="assigns this variable and uses its new value"):
+        tf.gradients(y, [x])
