@@ -10,9 +10,9 @@ import numpy as np
 from .. import source
 from ..dtypes import bool_, int64
 from ..errors import DTypeError, ShapeError
+from ..ir import walk
 from ..ir.graph import Graph as IRGraph
 from ..ir.graph import Node, Region
-from ..ir import walk
 from ..ir.opdef import OPS
 from . import at_once, nest
 from .deferred import recorded

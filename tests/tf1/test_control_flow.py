@@ -1,6 +1,5 @@
 """Statements 101 to 109: branches, loops, and the state and effects inside of them."""
 
-import numpy as np
 import pytest
 
 import staticgraph as tf
