@@ -55,7 +55,8 @@ def order(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[
 def _named(item: Item) -> set[str]:
     """Measured sizes that an item's kernel reads."""
     names = named(item.node.attrs, item.node.aval).union(*(measured_in(v.aval) for v in item.values))
-    return names.union(*(measured_in((*v.shape, *v.strides, v.offset)) for v in item.operands))
+    names = names.union(*(measured_in((*v.shape, *v.strides, v.offset)) for v in item.operands))
+    return names - set(measured_in(item.node.attr("size"))) if "measure" in item.node.op.traits else names
 
 
 def _sort(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[Group]], failing: set[Group]) -> list[Group]:
