@@ -11,6 +11,7 @@ help:
 	@echo "make lint      ruff"
 	@echo "make types     mypy --strict on ir, ops and passes"
 	@echo "make mutants   swap rules and lowerings, and see that the derived tests notice"
+	@echo "make notebooks the lectures of samples/lectures as notebooks, with their results"
 	@echo "make bench     the benchmarks of benchmarks/kernels.py"
 	@echo "make clean     remove the environment and caches"
 
@@ -37,10 +38,13 @@ types: $(STAMP)
 mutants: $(STAMP)
 	SG_CACHE=0 $(BIN)/python tests/mutants.py
 
+notebooks: $(STAMP)
+	$(BIN)/python samples/lectures/notebooks.py --execute
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/kernels.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test lint types mutants bench clean
+.PHONY: help setup demo test lint types mutants notebooks bench clean

@@ -6,7 +6,9 @@ and whole numbers (counts of nodes, operations, bytes) exactly. ``python tests/t
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -87,6 +89,47 @@ def test_the_tenth_lecture_finds_its_four_operations_in_machine_code(tmp_path):
         assert word in llvm, word
     rows = [line for line in assembly.splitlines() if line.startswith("  | ")]
     assert 8 <= len(rows) < 60 and sum("mul" in row for row in rows) >= 1 and sum("add" in row for row in rows) >= 1
+
+
+def converter():
+    """``samples/lectures/notebooks.py`` as a module."""
+    spec = importlib.util.spec_from_file_location("lecture_notebooks", ROOT / "samples" / "lectures" / "notebooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("script", LECTURES, ids=lambda p: p.stem)
+def test_cells_of_a_notebook_are_the_script(script):
+    cells = converter().cells_of(script.read_text())
+    code = "\n".join(text for kind, text in cells if kind == "code")
+    body = ast.parse(script.read_text()).body[1:]                            # without the docstring, which is the first text cell
+    assert ast.dump(ast.parse(code)) == ast.dump(ast.Module(body, []))
+    assert cells[0][0] == "markdown" and cells[0][1].startswith("# Lecture ")
+    words = " ".join(text for kind, text in cells if kind == "markdown")
+    assert all(line[5:] in words for line in script.read_text().splitlines() if line.startswith("# %% "))
+
+
+@pytest.mark.parametrize("number", [1, 9])
+def test_notebooks_run_and_keep_their_results(number, tmp_path):
+    # pictures, errors over several cells; ``make notebooks`` runs all of them
+    pytest.importorskip("nbclient", reason="pip install 'staticgraph[notebook]'")
+    pytest.importorskip("ipykernel", reason="pip install 'staticgraph[notebook]'")
+    script = LECTURES[number - 1]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, str(ROOT / "samples" / "lectures" / "notebooks.py"), "--out", str(tmp_path), "--execute", f"{number:02d}"],
+                          capture_output=True, text=True, env=env, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    cells = json.loads((tmp_path / f"{script.stem}.ipynb").read_text())["cells"]
+    outputs = [o for c in cells for o in c.get("outputs", [])]
+    got = lines("".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream"))
+    expected = lines((EXPECTED / f"{script.stem}.txt").read_text())
+    places = re.compile(r"line \d+(, \d+)*( and \d+)?|\w+\.py:\d+")
+    for a, b in zip(got, expected):
+        assert same(places.sub("somewhere", a), places.sub("somewhere", b)) or a.startswith("picture"), f"expected\n{b}\ngot\n{a}"
+    assert len(got) == len(expected)
+    pictures = sum("image/png" in o.get("data", {}) for o in outputs)
+    assert pictures == (sum(line.startswith("picture: ") for line in expected) if drawing else 0)
 
 
 def test_every_lecture_has_its_text():

@@ -15,12 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import staticgraph as sg
+
 COLOURS = ("#0b5fa5", "#c8451b", "#2e8540", "#6b3fa0", "#8a6d00")     # dark on white: readable on a weak projector
 MARKS = "o+x*#"
 
 
 def _in_notebook() -> bool:
-    return Path(sys.argv[0]).name == "ipykernel_launcher.py"
+    return "ipykernel" in sys.modules
 
 
 class Stage:
@@ -73,7 +77,8 @@ class Stage:
         try:
             f()
         except Exception as error:
-            here = [t for t in traceback.extract_tb(error.__traceback__) if t.filename == f.__code__.co_filename]
+            own = (__file__, *(str(Path(m.__file__).parent) for m in (sg, np)))
+            here = [t for t in traceback.extract_tb(error.__traceback__) if not t.filename.startswith(own)]
             print(f"{type(error).__name__}: {error}\n  at line {here[-1].lineno}: {here[-1].line}")
             for note in getattr(error, "__notes__", ()):
                 print(f"  {note}")
