@@ -91,6 +91,16 @@ def test_the_tenth_lecture_finds_its_four_operations_in_machine_code(tmp_path):
     assert 8 <= len(rows) < 60 and sum("mul" in row for row in rows) >= 1 and sum("add" in row for row in rows) >= 1
 
 
+def test_the_lecturers_page_shows_what_is_printed():
+    page = (ROOT / "docs" / "lecturing.md").read_text()
+    blocks = re.findall(r"```\n\$ python samples/lectures/(\w+)\.py.*\n((?:.*\n)+?)```", page)
+    assert {name for name, _ in blocks} == {p.stem for p in LECTURES if p.name[:2] != "08"}
+    for name, block in blocks:
+        printed = lines((EXPECTED / f"{name}.txt").read_text())
+        for line in lines(block):
+            assert any(same(line, p) for p in printed), f"{name} does not print: {line}"
+
+
 def converter():
     """``samples/lectures/notebooks.py`` as a module."""
     spec = importlib.util.spec_from_file_location("lecture_notebooks", ROOT / "samples" / "lectures" / "notebooks.py")

@@ -77,7 +77,7 @@ for length in (3, 7, 5, 7, 12, 9):
         row += ["traced" if calls["python"] else "reused", len(compiled.graph(xs, w, u, h))]
     rows.append(row)
 stage.table(("length", "result", "dynamic: recorded", "Python loop, static", "nodes", "scan, static", "nodes"), rows)
-print("a Python loop is unrolled while tracing: a graph per length. scan: one graph for the first length, a second for all others")
+print("a Python loop is unrolled while tracing: a graph per length\nscan: one graph for the first length, a second for all others")
 
 
 # %% A branch that depends on data.

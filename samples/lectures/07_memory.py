@@ -93,7 +93,7 @@ for length in lengths:
     memory.append(units)
 stage.table(("", "theory: n / s + s", "memory", "work", "same bits"), rows)
 best = lengths[memory.index(min(memory))]
-print(f"the best segment has about sqrt({LAYERS}) = {math.isqrt(LAYERS)} layers: measured {best}. The price is one forward pass, however long the segments")
+print(f"the best segment has about sqrt({LAYERS}) = {math.isqrt(LAYERS)} layers: measured {best}\nthe price is one forward pass, however long the segments")
 t_plain, t_best = seconds(run_plain, runs[6], repeat=5)
 stage.time(f"one evaluation: without checkpoints {1e3 * t_plain:.1f} ms, with segments of 6 {1e3 * t_best:.1f} ms: {t_best / t_plain:.2f} times")
 

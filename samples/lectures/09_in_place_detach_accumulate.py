@@ -131,8 +131,8 @@ stage.error(lambda: leaf(1.0).exp().numpy())
 # %% In summary.
 stage.heading("who tells of what")
 stage.table(("event", "dynamic", "static"), [
-    ("a kept value is changed", "error at backward, naming both lines", "cannot happen: values do not change"),
-    ("a leaf is changed while recording", "error at once", "assign makes a new version"),
+    ("a kept value is changed", "error at backward, naming both lines", "cannot happen: values never change"),
+    ("a leaf changed while recording", "error at once", "assign makes a new version"),
     ("gradients of a second batch", "added to the first", "returned; nothing is kept"),
     ("backward twice", "error, or retain_graph=True", "run as often as you like"),
-    ("no path to the input", "grad stays None", "sg.gradients gives None, sg.grad gives 0")])
+    ("no path to the input", "grad stays None", "sg.gradients: None, sg.grad: 0")])

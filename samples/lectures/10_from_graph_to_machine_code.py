@@ -47,8 +47,8 @@ loop = asm_loop(compiled.asm(*args))
 stage.machine(loop)
 counts = Counter(row.split()[0] for row in loop)
 stage.machine(["", "instructions: " + ", ".join(f"{n} {name}" for name, n in counts.most_common())])
-print("relu takes several instructions on some processors: their maximum drops NaN, and ours keeps it (docs/conventions.md)")
-print("multiplication and addition stay two instructions with two roundings: one fused instruction would give other bits than NumPy")
+print("relu takes several instructions on some processors: their maximum drops NaN, and ours keeps it")
+print("product and sum stay two instructions with two roundings: a fused one would give other bits than NumPy")
 
 # %% Same bits as NumPy, which makes three passes over memory where the kernel makes one.
 stage.heading("the result")

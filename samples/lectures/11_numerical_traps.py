@@ -49,7 +49,7 @@ for name, f in (("sqrt(sum(v * v))", lambda v: sg.sqrt(sg.reduce_sum(sg.square(v
     length = sg.grad(f)
     rows.append((name, *(f"({', '.join(text(g) for g in length(np.array(at)))})" for at in ([0.0, 0.0], [3.0, 4.0]))))
 stage.table(("written as", "at (0, 0)", "at (3, 4)"), rows)
-print("norm is one operation, so its rule can say what holds at 0: the gradient of least length, 0 (docs/conventions.md)")
+print("norm is one operation, so its rule can say what holds at 0: the gradient of least length, 0")
 
 # %% Trap 2: overflow inside, though the result is an ordinary number.
 stage.heading("overflow: log(sum(exp(x))) for x = (1000, 1001)")
@@ -69,7 +69,7 @@ for name, f in (("log(sum(exp(x)))", naive), ("m + log(sum(exp(x - m)))", lambda
     rows.append((name, text(value), f"({', '.join(text(g) for g in gradient)})"))
 rows.append(("mathematics", text(exact), f"({text(1 / (1 + math.e))}, {text(math.e / (1 + math.e))})"))
 stage.table(("written as", "value", "gradient"), rows)
-print("in the first line infinity is loud; the zeros are not: 1 / inf is a zero, and a strong one. Look at values before gradients")
+print("in the first line infinity is loud; the zeros are not: 1 / inf is a zero, and a strong one\nlook at values before gradients")
 
 # %% The loss of a classifier hides the same trap: a probability that rounds to 0 has no logarithm.
 stage.heading("overflow: the loss of a sure and wrong classifier, logits (800, 0), the true class is the second")

@@ -9,6 +9,7 @@ import argparse
 import math
 import re
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -79,9 +80,9 @@ class Stage:
         except Exception as error:
             own = (__file__, *(str(Path(m.__file__).parent) for m in (sg, np)))
             here = [t for t in traceback.extract_tb(error.__traceback__) if not t.filename.startswith(own)]
-            print(f"{type(error).__name__}: {error}\n  at line {here[-1].lineno}: {here[-1].line}")
-            for note in getattr(error, "__notes__", ()):
-                print(f"  {note}")
+            said = [f"{type(error).__name__}: {error}", f"  at line {here[-1].lineno}: {here[-1].line}",
+                    *(f"  {note}" for note in getattr(error, "__notes__", ()))]
+            print("\n".join(textwrap.fill(row, 100, subsequent_indent="    ", break_long_words=False) for row in said))
             return
         raise AssertionError("no error came")
 
