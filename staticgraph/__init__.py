@@ -39,7 +39,7 @@ _MODULES = {
     "surface.host_ops": "py_func",
     "train.schedules": "clip_by_global_norm clip_by_norm clip_by_average_norm global_norm",
     "functional": "function grad value_and_grad vjp jvp vmap jacfwd jacrev hessian hvp checkpoint",
-    "tools.gradcheck": "check_gradients",
+    "tools.gradcheck": "check_gradients", "tools.draw": "draw",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 _RENAMED = {"bool": ("dtypes", "bool_"), "slice": ("surface.indexing", "slice_"), "range": ("surface.array_ops", "range_"),

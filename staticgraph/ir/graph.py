@@ -288,19 +288,21 @@ class Graph:
         return Region((), self.nodes, self.outputs)
 
     def to_networkx(self) -> Any:
-        """A networkx.DiGraph: one vertex per node id with op, aval and site; edges carry the operand position."""
+        """A networkx.DiGraph with a vertex per node id: its op, aval, site, role and attrs, and whether it is an output.
+
+        An edge carries ``operands``, the positions at which the user takes the value (``(0, 1)`` for ``x * x``; none for a mere control edge),
+        and ``control``.
+        """
         import networkx as nx
-        g = nx.DiGraph()
+        g, results = nx.DiGraph(), set(self.outputs)
         for n in self.nodes:
-            g.add_node(n.id, op=n.op.name, aval=str(n.aval), site=n.site.short(), role=n.role)
-            for k, i in enumerate(n.inputs):
-                g.add_edge(i.id, n.id, operand=k)
-            for c in n.control:
-                g.add_edge(c.id, n.id, control=True)
+            g.add_node(n.id, op=n.op.name, aval=str(n.aval), site=n.site.short(), role=n.role, attrs=n.kw, output=n in results)
+            for i in dict.fromkeys((*n.inputs, *n.control)):
+                g.add_edge(i.id, n.id, operands=tuple(k for k, j in enumerate(n.inputs) if j is i), control=i in n.control)
         return g
 
     def to_dot(self) -> str:
-        """Graphviz text."""
+        """Graphviz text: a box per node, operands from left to right, bodies of control flow as clusters. ``sg.draw`` needs no Graphviz."""
         from .text import print_dot
         return print_dot(self)
 

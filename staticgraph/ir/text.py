@@ -111,16 +111,30 @@ def print_node(n: Node) -> str:
 
 
 def print_dot(g: Graph) -> str:
-    """Graphviz text: one box per node, edges from inputs to users."""
-    rows = ["digraph g {", "  rankdir=TB; node [shape=box, fontname=monospace];"]
-    for n in g.nodes:
-        shape = ", style=rounded" if not n.inputs else ""
-        mark = ", color=firebrick" if n.role.startswith("adjoint") else ""
-        rows.append(f'  n{n.id} [label="%{n.id} {n.op.name}\\n{n.aval}\\n{n.site.short()}"{shape}{mark}];')
-        rows += [f"  n{i.id} -> n{n.id};" for i in n.inputs]
-        rows += [f"  n{c.id} -> n{n.id} [style=dashed];" for c in n.control]
+    """Graphviz text: one box per node, edges from inputs to users in the order of operands; bodies of control flow as clusters."""
+    rows = ["digraph g {", '  rankdir=TB; ordering="in"; compound=true; node [shape=box, fontname=monospace];', *_dot(g.nodes, "n", "  ")]
     rows += [f'  out{k} [label="output {k}", shape=plaintext]; n{o.id} -> out{k};' for k, o in enumerate(g.outputs)]
     return "\n".join([*rows, "}"])
+
+
+def _dot(nodes: Any, prefix: str, indent: str) -> list[str]:
+    rows, name = [], {n: f"{prefix}{k}" for k, n in enumerate(nodes)}
+    for n in nodes:
+        style = {True: "style=rounded", False: "style=solid"}[not n.inputs] + (", color=firebrick" if n.role.startswith("adjoint") else "")
+        label = "\\n".join(_quoted(t) for t in (f"%{n.id} {n.op.name}", str(n.aval), n.site.short(), n.role) if t)
+        rows.append(f'{indent}{name[n]} [label="{label}", {style}];')
+        rows += [f"{indent}{name[i]} -> {name[n]};" for i in n.inputs]
+        rows += [f"{indent}{name[c]} -> {name[n]} [style=dashed];" for c in n.control]
+        for k, region in ((k, v) for k, v in n.attrs if isinstance(v, Region)):
+            body = f"{name[n]}_{k}_"
+            inside = list(dict.fromkeys((*region.params, *region.nodes)))
+            rows += [f"{indent}subgraph cluster_{body} {{", f'{indent}  label="{k} of %{n.id}";', *_dot(inside, body, indent + "  "), indent + "}"]
+            rows += [f"{indent}{body}{inside.index(r)} -> {name[n]} [style=dotted, ltail=cluster_{body}];" for r in region.results[:1]]
+    return rows
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 # ---- parsing -----------------------------------------------------------------------------------------------------------
