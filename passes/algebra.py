@@ -9,7 +9,7 @@ import numpy as np
 from staticgraph.ir.graph import Graph, Node
 from staticgraph.ir.rewrite import Rule, rewrite, rule
 from staticgraph.ops import elementwise as ew
-from staticgraph.ops import linalg, logic, reduce, shape, state
+from staticgraph.ops import logic, reduce, shape, state
 
 from .base import PassContext, graph_pass
 
@@ -38,82 +38,7 @@ def _as(b: Any, x: Node, node: Node) -> Node:
     return b.broadcast(x, node.shape)
 
 
-# ---- moves -----------------------------------------------------------------------------------------------------------------
-
-
-@rule(state.identity, state.stop_gradient)
-def drop_identity(b: Any, n: Node) -> Node | None:
-    """identity(x) is x once gradients are taken."""
-    return n.inputs[0]
-
-
-@rule(shape.reshape)
-def reshape_of_reshape(b: Any, n: Node) -> Node | None:
-    """Only the last shape counts; the same shape is no move at all."""
-    x = n.inputs[0]
-    if x.shape == n.shape:
-        return x
-    return b.reshape(x.inputs[0], shape=n.shape) if x.op is shape.reshape else None
-
-
-@rule(shape.transpose)
-def transpose_of_transpose(b: Any, n: Node) -> Node | None:
-    """Permutations compose; the identity permutation is no move."""
-    perm, x = n.attr("perm"), n.inputs[0]
-    if perm == tuple(range(len(perm))):
-        return x
-    if x.op is shape.transpose:
-        inner = x.attr("perm")
-        return b.transpose(x.inputs[0], perm=tuple(inner[p] for p in perm))
-    return None
-
-
-@rule(shape.broadcast_to)
-def broadcast_of_broadcast(b: Any, n: Node) -> Node | None:
-    """Only the last shape counts; the same shape is no move."""
-    x = n.inputs[0]
-    if x.shape == n.shape:
-        return x
-    return b.broadcast_to(x.inputs[0], shape=n.shape) if x.op is shape.broadcast_to else None
-
-
-@rule(shape.slice_)
-def full_slice(b: Any, n: Node) -> Node | None:
-    """A slice of everything is no move."""
-    x = n.inputs[0]
-    whole = n.shape == x.shape and all(a == 0 for a in n.attr("starts")) and all(s == 1 for s in n.attr("steps"))
-    return x if whole else None
-
-
-@rule(shape.concat)
-def concat_of_one(b: Any, n: Node) -> Node | None:
-    """concat of one value is that value."""
-    return n.inputs[0] if len(n.inputs) == 1 else None
-
-
-@rule(shape.pad)
-def empty_pad(b: Any, n: Node) -> Node | None:
-    """A pad by nothing is no move."""
-    return n.inputs[0] if n.shape == n.inputs[0].shape and all(g == 0 for g in n.attr("between")) else None
-
-
-@rule(shape.reverse)
-def reverse_of_reverse(b: Any, n: Node) -> Node | None:
-    """Reversing the same axes twice is no move."""
-    x = n.inputs[0]
-    return x.inputs[0] if x.op is shape.reverse and x.attrs == n.attrs else None
-
-
 # ---- arithmetic --------------------------------------------------------------------------------------------------------------
-
-
-@rule(ew.add, ew.mul, ew.maximum, ew.minimum, logic.equal, logic.not_equal)
-def constant_right(b: Any, n: Node) -> Node | None:
-    """Canonical order of commutative ops: the constant on the right. (maximum keeps NaN either way.)"""
-    x, y = n.inputs
-    if x.op is state.const and y.op is not state.const:
-        return b.call(n.op, y, x)
-    return None
 
 
 @rule(ew.mul)
@@ -190,12 +115,6 @@ def sub_negated(b: Any, n: Node) -> Node | None:
     return b.add(x, y.inputs[0]) if y.op is ew.neg else None
 
 
-@rule(logic.cast)
-def drop_cast(b: Any, n: Node) -> Node | None:
-    """A cast to the same dtype is no cast."""
-    return n.inputs[0] if n.inputs[0].dtype == n.dtype else None
-
-
 @rule(logic.where)
 def constant_where(b: Any, n: Node) -> Node | None:
     """where with a constant condition, or with equal branches, is one of them."""
@@ -222,37 +141,6 @@ def reduce_nothing(b: Any, n: Node) -> Node | None:
     if all(x.shape[k] == 1 for k in axes) and (n.op is not reduce.sum_ or n.dtype.kind != "f"):
         return b.reshape(x, shape=n.shape) if x.shape != n.shape else x
     return None
-
-
-@rule(linalg.matmul)
-def absorb_transpose(b: Any, n: Node) -> Node | None:
-    """A transpose of the last two axes becomes the product's flag."""
-    for side, flag in ((0, "transpose_a"), (1, "transpose_b")):
-        x = n.inputs[side]
-        if x.op is not shape.transpose:
-            continue
-        perm = x.attr("perm")
-        rank = len(perm)
-        if rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2):
-            ins = list(n.inputs)
-            ins[side] = x.inputs[0]
-            return b.matmul(*ins, **{**n.kw, flag: not n.attr(flag)})
-    return None
-
-
-@rule(linalg.matmul)
-def merge_batch(b: Any, n: Node) -> Node | None:
-    """A batch of rows against one matrix is one taller product (bits of a product do not depend on its height)."""
-    x, y = n.inputs
-    if n.attr("transpose_a") or len(x.shape) < 3 or len(y.shape) != 2:
-        return None
-    rows = b.reshape(x, shape=(_product(x.shape[:-1]), x.shape[-1]))
-    return b.reshape(b.matmul(rows, y, transpose_a=False, transpose_b=n.attr("transpose_b")), shape=n.shape)
-
-
-def _product(sizes: Any) -> Any:
-    from staticgraph.ir.aval import product
-    return product(sizes)
 
 
 # ---- allowed only with fast_math ------------------------------------------------------------------------------------------------

@@ -12,8 +12,10 @@ from staticgraph.ir.rewrite import rewrite
 from staticgraph.ir.verify import verify
 
 from . import algebra as algebra_
+from . import canonicalize as canonicalize_
 from .algebra import algebra
 from .base import GraphPass, PassContext, graph_pass
+from .canonicalize import canonicalize
 from .cse import cse
 from .dce import dce
 from .expand import expand, expand_rules
@@ -21,9 +23,9 @@ from .fold import fold, fold_rule
 from .lower_state import Lowered, lower_state
 
 
-@graph_pass(needs={"pure"}, gives={"expanded", "folded", "simplified", "merged"})
+@graph_pass(needs={"pure"}, gives={"canonical", "expanded", "folded", "simplified", "merged"})
 def simplify(g: Graph, context: PassContext) -> Graph:
-    """expand, fold and algebra as one sweep: what one of them makes, the others see at once, and equal nodes merge on the way.
+    """expand, canonicalize, fold and algebra as one sweep: what one of them makes, the others see at once, and equal nodes merge on the way.
 
         %0: f32[] = const(value=array(f32, (), [2.0]))     ->  %0: f32[3] = input(aval=aval('f32[3]'), index=0)
         %1: f32[] = const(value=array(f32, (), [0.5]))      |  return %0
@@ -32,7 +34,7 @@ def simplify(g: Graph, context: PassContext) -> Graph:
         %4: f32[3] = mul(%3, %2)                            |
         return %4                                           |
     """
-    rules = [*expand_rules(), *algebra_.RULES, fold_rule()]
+    rules = [*expand_rules(), *canonicalize_.RULES, *algebra_.RULES, fold_rule()]
     return dce(rewrite(g, rules, fast_math=context.fast_math, log=context.log), context)
 
 
@@ -40,7 +42,7 @@ def simplify(g: Graph, context: PassContext) -> Graph:
 # views are resolved: a fused group needs strides, which the IR does not have.
 O2: tuple[GraphPass, ...] = (
     dce,            # first: gradients nobody asked for need no simplifying
-    simplify,       # expand + fold + algebra + cse in one sweep, to their common fixed point
+    simplify,       # expand + canonicalize + fold + algebra + cse in one sweep, to their common fixed point
     dce,            # last: operands that simplifying left behind
 )
 O1: tuple[GraphPass, ...] = O2
@@ -50,7 +52,7 @@ O0: tuple[GraphPass, ...] = (
     dce,
 )
 LEVELS = {"O0": O0, "O1": O1, "O2": O2}
-SINGLE = (expand, fold, algebra, cse, dce, simplify)     # each alone, for lectures and tests
+SINGLE = (canonicalize, expand, fold, algebra, cse, dce, simplify)     # each alone, for lectures and tests
 
 
 def check(passes: Sequence[GraphPass], given: Sequence[str] = ("pure",)) -> None:

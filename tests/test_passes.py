@@ -112,7 +112,7 @@ def test_folding_has_a_limit_and_leaves_draws_alone():
     big = b.broadcast_to(b.const(np.ones(1), as_dtype("float64")), shape=(1000, 1000))
     key = b.const(np.array([1, 2, 0]), as_dtype("int64"))
     g.outputs = (b.add(big, big), b.random_uniform(key, shape=(4,), dtype=as_dtype("float32")))
-    after = pipeline.SINGLE[1](g)
+    after = pipeline.fold(g)
     assert any(n.op.name == "random_uniform" for n in after.nodes)
     assert all(n.op.name != "const" or n.aval.size < 100 for n in after.nodes)
 
@@ -120,5 +120,5 @@ def test_folding_has_a_limit_and_leaves_draws_alone():
 def test_the_change_log_names_rules_and_lines():
     g = parse("%0: f32[3] = input(aval=aval('f32[3]'), index=0)\n%1: f32[3] = neg(%0)\n%2: f32[3] = neg(%1)\nreturn %2")
     context = PassContext(log=[])
-    assert len(pipeline.SINGLE[2](g, context)) == 1
+    assert len(pipeline.algebra(g, context)) == 1
     assert context.log and all(c.rule for c in context.log)

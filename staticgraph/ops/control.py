@@ -180,11 +180,6 @@ def _while_infer(*operands: Aval, cond: Region, body: Region, limit: int | None 
 
 
 def _while_ref(*operands: Any, cond: Region, body: Region, limit: int | None = None) -> Any:
-    return _run_loop(operands, cond, body, limit)[1]
-
-
-def _run_loop(operands: Sequence[Any], cond: Region, body: Region, limit: int | None) -> tuple[int, tuple[Any, ...]]:
-    """The number of trips, and the carried values after them."""
     n = len(body.results)
     carried, captured = list(operands[:n]), list(operands[n:])
     trips = 0
@@ -193,14 +188,12 @@ def _run_loop(operands: Sequence[Any], cond: Region, body: Region, limit: int | 
             raise InternalError(None, None, f"a loop whose condition should hold at most {limit} times goes on")
         carried = evaluate_region(body, [*carried, *captured])
         trips += 1
-    return trips, tuple(carried)
+    return tuple(carried)
 
 
 def _recorded(b: Any, operands: Sequence[Any], cond: Region, body: Region, limit: int | None) -> tuple[Any, list[Any]]:
     """The loop run with stacks: (number of trips, a stack per carried value)."""
     n = len(body.results)
-    if limit is None and b.computes:
-        limit = _run_loop([b.array(x) for x in operands], cond, body, None)[0]
     capacity: Size = limit if limit is not None else symbol(f"cap{symbol().terms[0][0].name}")
     carried, captured = operands[:n], operands[n:]
     stacks = [b.zeros(Aval((capacity, *c.aval.shape), c.aval.dtype)) for c in carried]

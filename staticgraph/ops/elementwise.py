@@ -130,9 +130,9 @@ def _tie_partials(pick: str) -> Any:
 
 
 maximum = elementwise("maximum", lambda x, y: np.maximum(x, y), _tie_partials("greater_equal"), lambda e, x, y: e.maximum(x, y),
-                      kinds=NUMBERS, traits=("commutative",), doc="The larger; NaN if either is; at ties the derivative goes to x.")
+                      kinds=NUMBERS, doc="The larger; NaN if either is; at ties the derivative goes to x.")
 minimum = elementwise("minimum", lambda x, y: np.minimum(x, y), _tie_partials("less_equal"), lambda e, x, y: e.minimum(x, y),
-                      kinds=NUMBERS, traits=("commutative",), doc="The smaller; NaN if either is; at ties the derivative goes to x.")
+                      kinds=NUMBERS, doc="The smaller; NaN if either is; at ties the derivative goes to x.")
 
 # ---- exponentials and logarithms -------------------------------------------------------------------------------------------
 
