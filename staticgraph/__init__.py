@@ -36,6 +36,8 @@ _MODULES = {
     "surface.gradients": "gradients hessians custom_gradient IndexedSlices IndexedSlicesValue",
     "surface.control": "cond while_loop case scan map_fn foldl foldr",
     "surface.scopes": "name_scope control_dependencies device colocate_with get_collection get_collection_ref add_to_collection convert_to_tensor",
+    "surface.checks": "Assert Print check check_numerics verify_tensor_all_finite add_check_numerics_ops assert_equal assert_none_equal assert_less assert_less_equal "
+                      "assert_greater assert_greater_equal assert_positive assert_negative assert_non_negative assert_non_positive assert_near",
     "surface.host_ops": "py_func",
     "train.schedules": "clip_by_global_norm clip_by_norm clip_by_average_norm global_norm",
     "functional": "function grad value_and_grad vjp jvp vmap jacfwd jacrev hessian hvp checkpoint",
@@ -43,7 +45,7 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 _RENAMED = {"bool": ("dtypes", "bool_"), "slice": ("surface.indexing", "slice_"), "range": ("surface.array_ops", "range_"),
-            "tuple": ("surface.variables", "tuple_"), "strided_slice": ("surface.indexing", "strided_slice"), "newaxis": ("surface.scopes", "newaxis")}
+            "tuple": ("surface.variables", "tuple_"), "print": ("surface.checks", "print_"), "strided_slice": ("surface.indexing", "strided_slice"), "newaxis": ("surface.scopes", "newaxis")}
 
 
 def __getattr__(name: str) -> Any:

@@ -80,11 +80,11 @@ def _with_zeros(b: Any, region: Region, have: Sequence[bool], want: Sequence[boo
             if w:
                 out.append(value if value is not None else inner.zeros(a))
         return out
-    result: Region = _region(b, [p.aval for p in region.params], body)
+    result: Region = traced_region(b, [p.aval for p in region.params], body)
     return result
 
 
-def _region(b: Any, avals: Sequence[Aval], body: Any) -> Region:
+def traced_region(b: Any, avals: Sequence[Aval], body: Any) -> Region:
     """A region built with a plain graph builder (rules may run in any builder)."""
     from ..ir.builder import GraphBuilder
     from ..ir.graph import Graph
@@ -144,7 +144,7 @@ def _cond_vmap(b: Any, size: Size, ins: Any, dims: Any, *, true: Region, false: 
 
 def _sample_regions() -> tuple[Region, Region]:
     a = Aval((3,), Aval((), np_f64()).dtype)
-    return (_region(None, [a, a], lambda b, x, y: [b.mul(b.sin(x), y)]), _region(None, [a, a], lambda b, x, y: [b.add(x, x)]))
+    return (traced_region(None, [a, a], lambda b, x, y: [b.mul(b.sin(x), y)]), traced_region(None, [a, a], lambda b, x, y: [b.add(x, x)]))
 
 
 def np_f64() -> Any:
@@ -213,7 +213,7 @@ def _recorded(b: Any, operands: Sequence[Any], cond: Region, body: Region, limit
             count, inner.less(count, inner.reshape(inner.sizes(sizes=(capacity,), dtype=int64), shape=())), message=CAPACITY, limit=capacity, fill=0)
         pushed = [inner.rows_set(s, at, v) for s, v in zip(kept, values)]
         return [*inner.inline(body.without_effects(), [*values, *rest]), inner.add(count, inner.like(count, 1)), *pushed]
-    outs = b.while_loop(*carried, start, *stacks, *captured, cond=_region(b, avals, condition), body=_region(b, avals, step), limit=limit)
+    outs = b.while_loop(*carried, start, *stacks, *captured, cond=traced_region(b, avals, condition), body=traced_region(b, avals, step), limit=limit)
     return outs[n], list(outs[n + 1:])
 
 
@@ -248,7 +248,7 @@ def _while_vjp(b: Any, cts: Any, outs: Any, *operands: Any, cond: Region, body: 
         new = [back[k] if back[k] is not None else inner.zeros(operands[k].aval) for k in floats]
         added = [t if back[n + k] is None else inner.add(t, back[n + k]) for t, k in zip(totals, constants)]
         return [at, *new, *added]
-    result = b.while_loop(*inside, cond=_region(b, avals, condition), body=_region(b, avals, step), limit=limit)
+    result = b.while_loop(*inside, cond=traced_region(b, avals, condition), body=traced_region(b, avals, step), limit=limit)
     out: list[Any] = [None] * len(operands)
     for j, k in enumerate(floats):
         out[k] = result[1 + j]
@@ -280,7 +280,7 @@ def _while_jvp(b: Any, ts: Any, outs: Any, *operands: Any, cond: Region, body: R
         new = iter(got[n:])
         found = [next(new) if c else None for c in connected]
         return [*got[:n], *(found[k] if found[k] is not None else inner.zeros(carried[k].aval) for k in floats)]
-    result = b.while_loop(*inside, cond=_region(b, avals, condition), body=_region(b, avals, step), limit=limit)
+    result = b.while_loop(*inside, cond=traced_region(b, avals, condition), body=traced_region(b, avals, step), limit=limit)
     found = dict(zip(floats, result[n:]))
     return tuple(found.get(k) for k in range(n))
 
@@ -321,14 +321,14 @@ def _while_vmap(b: Any, size: Size, ins: Any, dims: Any, *, cond: Region, body: 
             mask = inner.reshape(active, shape=(size, *(1,) * (len(old.aval.shape) - 1)))
             out.append(inner.where(inner.broadcast(mask, old.aval.shape), new, old))
         return out
-    out = b.while_loop(*carried, *rest, cond=_region(b, avals, some), body=_region(b, avals, step), limit=limit)
+    out = b.while_loop(*carried, *rest, cond=traced_region(b, avals, some), body=traced_region(b, avals, step), limit=limit)
     return out, (0,) * n
 
 
 def _while_samples(rng: np.random.Generator) -> list[Sample]:
     i, x = Aval((), int64), Aval((2,), np_f64())
-    c = _region(None, [i, x, i, x], lambda b, k, v, n, w: [b.less(k, n)])
-    s = _region(None, [i, x, i, x], lambda b, k, v, n, w: [b.add(k, b.like(k, 1)), b.mul(b.sin(v), w)])
+    c = traced_region(None, [i, x, i, x], lambda b, k, v, n, w: [b.less(k, n)])
+    s = traced_region(None, [i, x, i, x], lambda b, k, v, n, w: [b.add(k, b.like(k, 1)), b.mul(b.sin(v), w)])
     return [Sample((np.int64(0), rng.normal(size=2), np.int64(t), rng.normal(size=2)), {"cond": c, "body": s, "limit": limit})
             for t, limit in ((3, None), (0, None), (4, 8))]
 

@@ -49,4 +49,5 @@ def raise_host_failure(node: Any, error: BaseException) -> NoReturn:
     known = error if isinstance(error, OpError) else UnknownError(None, node, f"{type(error).__name__}: {error}")
     if known is not error:
         known.__cause__ = error
+    known._op = known._op or node
     source.raise_at(node.site, known)

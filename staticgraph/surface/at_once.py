@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import DTypeError
+from ..errors import DTypeError, InvalidArgumentError
 from . import nest
 from .funnel import dynamic, is_dynamic
 
@@ -28,6 +28,17 @@ def branch(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], s
     out = (true_fn if chosen else false_fn)()
     if out is None:
         raise ValueError(f"{'true_fn' if chosen else 'false_fn'} must have a return value.")
+    return out[0] if isinstance(out, list) and len(out) == 1 and not strict else out
+
+
+def choose(pairs: Any, default: Any, exclusive: bool, strict: bool) -> Any:
+    """``case``: the function of the first predicate that holds is called."""
+    holding = [f for p, f in pairs if truth(p, "pred")]
+    if exclusive and len(holding) > 1:
+        raise InvalidArgumentError(None, None, "Input error: exclusive=True: more than 1 conditions evaluated as True")
+    if not holding and default is None:
+        raise InvalidArgumentError(None, None, "Input error: None of conditions evaluated as True")
+    out = (holding[0] if holding else default)()
     return out[0] if isinstance(out, list) and len(out) == 1 and not strict else out
 
 

@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..dtypes import bool_, int64
+from ..dtypes import bool_, int32, int64
 from ..errors import DTypeError, ShapeError
 from ..ir import walk
 from ..ir.graph import Graph as IRGraph
 from ..ir.graph import Node, Region
 from ..ir.opdef import OPS
 from . import at_once, nest
+from .array_ops import stack
+from .checks import Assert
 from .deferred import recorded
 from .funnel import convert, emit
 from .ledger import LedgerBuilder, get_default_graph
-from .math_ops import cast
+from .math_ops import FUNCTIONS, cast
 from .sizes import known
 from .tensor import Operation, Tensor
 from .variables import Variable
@@ -100,6 +102,9 @@ def _result(b: LedgerBuilder, x: Any, dtype: Any = None) -> Node:
 def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = False, name: str | None = None, fn1: Any = None, fn2: Any = None) -> Any:
     """The results of ``true_fn()`` or ``false_fn()``; what they make inside runs only if chosen."""
     with source.hide_own_frames():
+        for new, old, k in ((true_fn, fn1, "true_fn"), (false_fn, fn2, "false_fn")):
+            if new is not None and old is not None:
+                raise TypeError(f"cond(): '{'fn1' if k == 'true_fn' else 'fn2'}' and '{k}' may not be set simultaneously.")
         true_fn, false_fn = true_fn or fn1, false_fn or fn2
         if not callable(true_fn) or not callable(false_fn):
             raise TypeError("true_fn and false_fn must be callable.")
@@ -108,10 +113,8 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
         if at_once.is_now(pred):
             return at_once.branch(pred, true_fn, false_fn, strict)
         g = get_default_graph()
-        p = convert(pred)
-        if p.dtype != bool_ or p.node.shape:
-            raise DTypeError(f"pred must be a scalar bool tensor, got {p}")
         with g.name_scope(name or "cond"):
+            p = _predicate(pred)
             traces, outs = [], []
             for f, label in ((true_fn, "true_fn"), (false_fn, "false_fn")):
                 t = _Trace(g)
@@ -141,15 +144,50 @@ class DTypeValueError(DTypeError, ValueError):
 
 @recorded
 def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
-    """The result of the first function whose predicate holds, else of ``default``."""
+    """The result of the first function whose predicate holds, else of ``default``.
+
+    Without ``default`` a run in which none holds fails, with ``exclusive`` one in which more than one does (InvalidArgumentError).
+    """
     with source.hide_own_frames():
         pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
-        if default is None:
-            *pairs, (_, default) = pairs
-        build: Callable[[], Any] = default
-        for p, f in reversed(pairs):
-            build = (lambda p=p, f=f, rest=build: cond(p, f, rest, strict=strict, name=name))
-        return build()
+        for pair in pairs:
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise TypeError(f"Each entry in pred_fn_pairs must be a 2-tuple, got {pair!r}")
+        if not all(callable(f) for _, f in pairs) or not (default is None or callable(default)):
+            raise TypeError("the functions of case must be callable.")
+        if not pairs:
+            raise ValueError("case needs at least one pair of a predicate and a function")
+        if at_once.is_now([p for p, _ in pairs]):
+            return at_once.choose(pairs, default, exclusive, strict)
+        g = get_default_graph()
+        with g.name_scope(name):
+            predicates = [_predicate(p) for p, _ in pairs]
+            checks = []
+            if exclusive:
+                checks.append(_count(predicates, lambda n: n <= 1, f"Input error: exclusive=True: more than 1 conditions ({', '.join(p.name for p in predicates)}) evaluated as True:"))
+            if default is None:
+                checks.append(_count(predicates, lambda n: n >= 1, "Input error: None of conditions evaluated as True:"))
+                *pairs, (_, default) = pairs
+            build: Callable[[], Any] = default
+            for p, (_, f) in reversed(list(zip(predicates, pairs))):
+                build = (lambda p=p, f=f, rest=build: cond(p, f, rest, strict=strict))
+            with g.control_dependencies(checks):
+                return build()
+
+
+def _count(predicates: Sequence[Tensor], holds: Callable[[Any], Tensor], message: str) -> Operation:
+    both = stack(predicates, name="preds_c")
+    return Assert(holds(FUNCTIONS["reduce_sum"](cast(both, int32))), [message, both], summarize=len(predicates))
+
+
+def _predicate(pred: Any) -> Tensor:
+    """A scalar bool tensor. TypeError for anything else."""
+    if isinstance(pred, (bool, np.bool_)):
+        raise TypeError("pred must not be a Python bool")
+    p = convert(pred, name="pred")
+    if p.dtype != bool_ or p.node.shape:
+        raise DTypeError(f"pred must be a scalar bool tensor, got {p}")
+    return p
 
 
 @recorded

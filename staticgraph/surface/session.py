@@ -212,7 +212,7 @@ class BaseSession:
     def _named(self, error: Any) -> None:
         node = getattr(error, "_op", None)
         if isinstance(node, Node):
-            for op in self.graph.operations.values():
+            for op in reversed(self.graph.operations.values()):              # the last one a call made is the one it is named for
                 if op.site is not None and op.site.frames == node.site.frames:
                     error._op = op
                     error._node_def = op
