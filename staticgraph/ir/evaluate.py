@@ -46,8 +46,8 @@ def _run(n: Node, ins: Sequence[Any], sizes: Mapping[str, int]) -> Any:
 
 
 def _cast(value: Any, aval: Any) -> Any:
-    # rows without gaps, as every mode has them: NumPy adds and multiplies in an order that depends on the strides, so views change bits
-    return np.asarray(value, aval.dtype.np, order="C")
+    # strides stay as they are, as in the define-by-run mode: the order of NumPy's sums depends on them, and the bits of both modes are the same
+    return np.asarray(value, aval.dtype.np)
 
 
 def evaluate_region(region: Region, args: Sequence[Any]) -> list[Any]:
