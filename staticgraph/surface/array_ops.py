@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import source
 from ..dtypes import as_dtype, float32, int32
-from ..errors import ShapeError
+from ..errors import ShapeError, UnimplementedError
 from ..ir.aval import Aval, Dim, Size, product
 from ..ir.opdef import OPS
 from ..ops.helpers import normalize_axis
@@ -30,6 +30,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
         array = np.asarray(constant_array(value, want))
         sizes = tuple(int(s) for s in sizes_from(shape))
         count = int(np.prod(sizes))
+        if verify_shape and array.shape != sizes:
+            raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
         if array.size > count:
             raise ValueError(f"Too many elements provided. Needed at most {count}, but received {array.size}")
         if array.size == 0 and count:
@@ -147,6 +149,8 @@ def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool
         return dynamic("transpose", a, perm=order or tuple(range(a.ndim))[::-1])
     with op_scope(name, "transpose", a) as label:
         x = convert(a, name="a")
+        if conjugate and x.dtype.is_complex:
+            raise UnimplementedError(None, None, "transpose(conjugate=True) of complex numbers is not available")
         order = tuple(range(len(x.node.shape)))[::-1] if order is None else order
         return emit("Transpose", label, (x,), lambda b, n: b.transpose(n, perm=order))
 
@@ -229,6 +233,8 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
             pieces: list[Any] = [whole // count] * count
         else:
             pieces = list(sizes_from(num_or_size_splits))
+            if num is not None and num != len(pieces):
+                raise ValueError(f"split into {num} pieces, but {len(pieces)} sizes are given")
             if -1 in pieces:
                 rest = whole - sum(p for p in pieces if p != -1)
                 pieces = [rest if p == -1 else p for p in pieces]
@@ -368,11 +374,29 @@ def gather_along(x: Any, indices: Any, name: str | None = None) -> Any:
 
 
 def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None, validate_indices: bool = True, max_norm: Any = None) -> Any:
-    """Rows of a table at ids."""
-    with source.hide_own_frames():
+    """Rows of a table at ids, of norm at most ``max_norm``. A list of tables is one, its rows dealt out in turn ("mod") or in blocks ("div")."""
+    with op_scope(name, "embedding_lookup", params, ids):
+        if partition_strategy not in ("mod", "div"):
+            raise ValueError(f"Unrecognized partition strategy: {partition_strategy}")
+        i = convert(ids, name="ids")
         if isinstance(params, (list, tuple)):
-            params = params[0] if len(params) == 1 else concat(params, 0)
-        return gather(params, ids, name=name or "embedding_lookup/Identity")
+            tables = [convert(p) for p in params]
+            counts = [t.node.shape[0] for t in tables]
+            if len(tables) > 1 and partition_strategy == "mod":
+                if not all(isinstance(c, int) for c in counts):
+                    raise ShapeError("embedding_lookup in several tables needs their numbers of rows")
+                firsts = constant_of(np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(i.dtype.np), None, "firsts")
+                i = gather(firsts, i % len(tables)) + i // len(tables)
+            params = params[0] if len(params) == 1 else concat(tables, 0)
+        if max_norm is None:
+            return gather(params, i, name="Identity")
+        rows = gather(params, i)
+
+        def build(b: Any, n: Any) -> Any:
+            axes = tuple(range(len(i.node.shape), len(n.shape)))
+            length = b.norm(n, axis=axes, keepdims=True)
+            return b.div(b.mul(n, b.like(n, max_norm)), b.maximum(length, b.like(n, max_norm)))
+        return emit("ClipByNorm", "Identity", (rows,), build)
 
 
 def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..dtypes import bool_, int32, int64
+from ..dtypes import as_dtype, bool_, int32, int64
 from ..errors import DTypeError, ShapeError
 from ..ir import walk
 from ..ir.graph import Graph as IRGraph
@@ -21,6 +21,7 @@ from .deferred import recorded
 from .funnel import convert, emit
 from .ledger import LedgerBuilder, get_default_graph
 from .math_ops import FUNCTIONS, cast
+from .shapes import Dimension, TensorShape
 from .sizes import known
 from .tensor import Operation, Tensor
 from .variables import Variable
@@ -193,7 +194,11 @@ def _predicate(pred: Any) -> Tensor:
 @recorded
 def while_loop(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10, back_prop: bool = True,
                swap_memory: bool = False, name: str | None = None, maximum_iterations: Any = None, return_same_structure: bool = False) -> Any:
-    """``loop_vars = body(*loop_vars)`` as long as ``cond(*loop_vars)`` holds. Shapes must not change from trip to trip."""
+    """``loop_vars = body(*loop_vars)`` as long as ``cond(*loop_vars)`` holds, at most ``maximum_iterations`` times.
+
+    Shapes must not change from trip to trip; ``shape_invariants`` say what is known of the results. A single loop variable is returned as a
+    tensor unless ``return_same_structure``.
+    """
     with source.hide_own_frames():
         if not isinstance(loop_vars, (list, tuple)) and not isinstance(loop_vars, dict):
             raise TypeError("loop_vars must be a list or a tuple")
@@ -205,11 +210,35 @@ def while_loop(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = Non
             return at_once.loop(cond, body, loop_vars, maximum_iterations)
         g = get_default_graph()
         with g.name_scope(name or "while"):
-            return _loop(g, cond, body, loop_vars, maximum_iterations)
+            result, flat = _loop(g, cond, body, loop_vars, maximum_iterations, varying=shape_invariants is not None)
+            if shape_invariants is not None:
+                _relax(flat, shape_invariants)
+        return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 and not return_same_structure else result
 
 
-def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, trips: int | None = None) -> Any:
-    """``trips``: a number of trips that ``cond`` is known to keep."""
+def _relax(flat: list[Tensor], invariants: Any) -> None:
+    """Results of a loop have the shapes of its invariants. ValueError for one that its loop variable does not have."""
+    given = _leaves_of_shapes(invariants)
+    if len(given) != len(flat):
+        raise ValueError(f"{len(given)} shape invariants for {len(flat)} loop variables")
+    for t, wanted in zip(flat, given):
+        shape = TensorShape(wanted)
+        if not shape.is_compatible_with(t.shape):
+            raise ValueError(f"The shape invariant specified for {t.name} is not compatible with the initial shape of the loop variable. It enters the loop with shape {t.shape}, "
+                             f"but the specified shape invariant is {shape}.")
+        if t._record is None:
+            t._shape = shape
+
+
+def _leaves_of_shapes(x: Any) -> list[Any]:
+    if x is None or isinstance(x, TensorShape) or (isinstance(x, (list, tuple)) and all(d is None or isinstance(d, (int, Dimension)) for d in x) and x):
+        return [x]
+    items = [x[k] for k in sorted(x, key=str)] if isinstance(x, dict) else x
+    return [leaf for i in items for leaf in _leaves_of_shapes(i)]
+
+
+def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, trips: int | None = None, varying: bool = False) -> tuple[Any, list[Tensor]]:
+    """The results in their structure, and flat. ``trips``: a number of trips that ``cond`` is known to keep; ``varying``: invariants are given."""
     init = [convert(v) for v in nest.flatten(loop_vars)]
     b: LedgerBuilder = g.builder
     start = [b.capture(t.node) for t in init]
@@ -240,6 +269,9 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
             if r.dtype != t.dtype:
                 raise DTypeError(f"loop variable {t.name} enters the loop as {t.dtype.name}, but is {r.dtype.name} after one iteration")
             if r.shape != t.node.shape:
+                if varying:
+                    raise NotImplementedError(f"loop variable {t.name} enters the loop with shape {t.shape}, but has shape {_text(r.shape)} after one iteration: loop variables "
+                                              "whose size changes are not available; write rows of an array of the final size, or use map_fn or scan")
                 raise ShapeError(f"Input tensor '{t.name}' enters the loop with shape {t.shape}, but has shape {_text(r.shape)} after one iteration. To allow the shape to "
                                  "vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape.")
         counted = test.count is not None or step.count is not None       # random draws and bounds: the iteration number is carried along
@@ -254,8 +286,7 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
         return bb.while_loop(*nodes, *more, *[bb.capture(n) for n in captured], cond=regions[0], body=regions[1], limit=trips)
     got = list(emit("While", "Exit", init, build))[:len(init)]
     structure = out if not nest.is_leaf(out) else loop_vars
-    result = nest.pack(structure if nest.same(structure, loop_vars) else loop_vars, got)
-    return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
+    return nest.pack(structure if nest.same(structure, loop_vars) else loop_vars, got), got
 
 
 _ROOM = 1024                                 # trips for which a gradient's stacks are allocated at once; for a larger bound they grow
@@ -310,7 +341,7 @@ def _steps(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, 
     start = convert(np.int64(0))
     empty = [] if acc0 is None else acc0
     with g.name_scope(name):
-        _, acc, kept = _loop(g, lambda k, *_: k < total, body, (start, empty, stores), trips=n if isinstance(n, int) else None)
+        _, acc, kept = _loop(g, lambda k, *_: k < total, body, (start, empty, stores), trips=n if isinstance(n, int) else None)[0]
     return nest.pack(probed, kept) if collect else acc
 
 
@@ -339,19 +370,27 @@ def scan(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_i
 @recorded
 def map_fn(fn: Callable[..., Any], elems: Any, dtype: Any = None, parallel_iterations: Any = None, back_prop: bool = True, swap_memory: bool = False,
            infer_shape: bool = True, name: str | None = None) -> Any:
-    """``fn`` of every row, stacked."""
+    """``fn`` of every row, stacked. DTypeError where the results are not of ``dtype``, if that is given."""
     with source.hide_own_frames():
-        return _steps(fn, elems, None, False, True, name or "map")
+        result = _steps(fn, elems, None, False, True, name or "map")
+        if dtype is not None:
+            wanted = nest.flatten(dtype)
+            found = [t.dtype for t in nest.flatten(result)]
+            if len(wanted) != len(found) or any(as_dtype(w) != k for w, k in zip(wanted, found)):
+                raise DTypeError(f"map_fn was given dtype {dtype}, but its function gives {', '.join(k.name for k in found)}")
+        return result
 
 
 @recorded
-def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None, **_: Any) -> Any:
+def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
+          name: str | None = None) -> Any:
     """The last accumulator of ``acc = fn(acc, elem)``."""
     return _fold(fn, elems, initializer, False, name or "foldl")
 
 
 @recorded
-def foldr(fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None, **_: Any) -> Any:
+def foldr(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
+          name: str | None = None) -> Any:
     """As ``foldl``, from the last element."""
     return _fold(fn, elems, initializer, True, name or "foldr")
 

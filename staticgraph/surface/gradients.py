@@ -103,7 +103,8 @@ def _wrapped(found: Any, node: Any) -> Any:
 
 
 @recorded
-def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
+def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_ops: bool = False, gate_gradients: Any = False,
+             aggregation_method: Any = None) -> list[Any]:
     """Second derivatives by each x, shape x.shape + x.shape."""
     with source.hide_own_frames():
         out = []

@@ -183,11 +183,13 @@ argmax = arg_max = _arg("argmax", "argmax", "ArgMax")
 argmin = arg_min = _arg("argmin", "argmin", "ArgMin")
 
 
-def count_nonzero(input_tensor: Any, axis: Any = None, keepdims: Any = None, dtype: Any = int64, name: str | None = None, **old: Any) -> Any:
+def count_nonzero(input_tensor: Any, axis: Any = None, keepdims: Any = None, dtype: Any = int64, name: str | None = None, reduction_indices: Any = None,
+                  keep_dims: Any = None) -> Any:
     """How many elements are not zero."""
     with op_scope(name, "count_nonzero", input_tensor) as label:
         x = convert(input_tensor, name="input_tensor")
-        axes = static_axes(axis)
+        axes = static_axes(one_of("axis", axis, reduction_indices=reduction_indices))
+        keepdims = one_of("keepdims", keepdims, keep_dims=keep_dims)
         axes = axes if axes is None or isinstance(axes, tuple) else (axes,)
         return emit("Sum", label, (x,), lambda b, n: b.sum(
             b.cast(b.not_equal(n, b.like(n, 0)), dtype=as_dtype(dtype)), axis=axes, keepdims=bool(keepdims)))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ShapeError
+from ..ops.helpers import move_axis, normalize_axis
 from .array_ops import embedding_lookup, one_hot, top_k
 from .deferred import recorded
 from .funnel import convert, dynamic, emit, is_dynamic, op_scope, operands
 from .math_ops import FUNCTIONS, cast, matmul
 from .random_ops import dropout
-from .sizes import one_of, static_axes, static_int
+from .sizes import one_of, sizes_from, static_axes, static_int
 
 relu, relu6, elu, selu, softplus, softsign = (FUNCTIONS[k] for k in ("relu", "relu6", "elu", "selu", "softplus", "softsign"))
 sigmoid, tanh, log_sigmoid, silu, l2_loss = (FUNCTIONS[k] for k in ("sigmoid", "tanh", "log_sigmoid", "silu", "l2_loss"))
@@ -50,7 +51,7 @@ softmax, log_softmax = _soft("softmax", "Softmax"), _soft("log_softmax", "LogSof
 
 
 def _xent(stop: bool, tf_name: str) -> Any:
-    def f(_sentinel: Any = None, labels: Any = None, logits: Any = None, dim: Any = -1, name: str | None = None, axis: Any = None) -> Any:
+    def f(_sentinel: Any = None, labels: Any = None, logits: Any = None, dim: Any = None, name: str | None = None, axis: Any = None) -> Any:
         if _sentinel is not None or labels is None or logits is None:
             raise ValueError(f"Only call `{tf_name}` with named arguments (labels=..., logits=..., ...)")
         with op_scope(name, "softmax_cross_entropy_with_logits_sg" if stop else "softmax_cross_entropy_with_logits", labels, logits):
@@ -59,9 +60,16 @@ def _xent(stop: bool, tf_name: str) -> Any:
                 labels, "node") else operands("SoftmaxCrossEntropyWithLogits", (z, labels))[1]
             if y.dtype != z.dtype:
                 y = cast(y, z.dtype)
-            return emit("SoftmaxCrossEntropyWithLogits", "Reshape_2", (y, z), lambda b, p, q: b.softmax_cross_entropy_with_logits(b.stop_gradient(p) if stop else p, q))
+            k = one_of("axis", axis, dim=dim)
+            k = -1 if k is None else static_int(k, "axis")
+
+            def build(b: Any, p: Any, q: Any) -> Any:
+                at, last = normalize_axis(k, len(q.shape)), len(q.shape) - 1
+                p, q = move_axis(b, p, at, last), move_axis(b, q, at, last)
+                return b.softmax_cross_entropy_with_logits(b.stop_gradient(p) if stop else p, q)
+            return emit("SoftmaxCrossEntropyWithLogits", "Reshape_2", (y, z), build)
     f.__name__ = tf_name
-    f.__doc__ = "-sum(labels * log_softmax(logits)) over the last axis" + ("; labels get no gradient." if stop else ".")
+    f.__doc__ = "-sum(labels * log_softmax(logits)) over an axis (default: the last)" + ("; labels get no gradient." if stop else ".")
     return f
 
 
@@ -194,7 +202,7 @@ def _strides(value: Any, data_format: str) -> tuple[int, int]:
 def conv2d(input: Any, filter: Any = None, strides: Any = None, padding: Any = None, use_cudnn_on_gpu: bool = True, data_format: str = "NHWC",
            dilations: Any = (1, 1, 1, 1), name: str | None = None, filters: Any = None) -> Any:
     """2-D convolution; weights are [height, width, in, out]."""
-    w = filter if filter is not None else filters
+    w = one_of("filter", filter, filters=filters)
     attrs = {"strides": _strides(strides, data_format), "padding": _padding(padding, data_format), "data_format": data_format, "dilations": _strides(dilations, data_format)}
     if is_dynamic((input, w)):
         return dynamic("conv2d", input, w, **attrs)
@@ -211,12 +219,12 @@ def _padding(padding: Any, data_format: str) -> Any:
 
 @recorded
 def conv2d_transpose(value: Any, filter: Any = None, output_shape: Any = None, strides: Any = None, padding: Any = "SAME", data_format: str = "NHWC",
-                     name: str | None = None, **_: Any) -> Any:
+                     name: str | None = None, input: Any = None, filters: Any = None, dilations: Any = (1, 1, 1, 1)) -> Any:
     """The gradient of conv2d by its input, as an operation: weights are [height, width, out, in]."""
-    from .sizes import sizes_from
+    value, filter = one_of("value", value, input=input), one_of("filter", filter, filters=filters)
     with op_scope(name, "conv2d_transpose", value, filter) as label:
         shape = sizes_from(output_shape, "output_shape")
-        attrs = {"strides": _strides(strides, data_format), "padding": _padding(padding, data_format), "data_format": data_format, "dilations": (1, 1)}
+        attrs = {"strides": _strides(strides, data_format), "padding": _padding(padding, data_format), "data_format": data_format, "dilations": _strides(dilations, data_format)}
         return emit("Conv2DBackpropInput", label, operands("Conv2DBackpropInput", (value, filter), ("value", "filter")), lambda b, n, m: b.conv2d_input_grad(n, m, shape=shape, **attrs))
 
 

@@ -143,6 +143,8 @@ class BaseSession:
         missing feeds and for what only the run can find (at the line that made the operation). ``options.timeout_in_ms`` is a limit of
         time (``DeadlineExceededError``).
         """
+        if run_metadata is not None:
+            raise NotImplementedError("run_metadata is not available: SG_LOG=timing,kernels prints what a session compiles and runs")
         limit = getattr(options, "timeout_in_ms", 0)
         if limit:
             with time_limit(limit / 1000):
@@ -312,6 +314,8 @@ class BaseSession:
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Callable[..., Any]:
         """A function of the fed values, in the order of ``feed_list``: the quickest way to run from Python."""
+        if accept_options:
+            raise NotImplementedError("make_callable(accept_options=True) is not available: use run for options of a single run")
         with source.hide_own_frames():
             self._check_open()
             flat: list[Any] = []

@@ -30,11 +30,12 @@ class VariableScope:
     """Where ``get_variable`` makes variables, and its defaults there."""
 
     def __init__(self, name: str = "", reuse: Any = False, initializer: Any = None, regularizer: Any = None, dtype: Any = float32,
-                 original_name_scope: str = "", caching_device: Any = None, custom_getter: Any = None) -> None:
+                 original_name_scope: str = "", caching_device: Any = None, custom_getter: Any = None, use_resource: Any = None, constraint: Any = None) -> None:
         self._name, self._reuse = name, reuse
         self.initializer, self.regularizer, self.dtype = initializer, regularizer, dtype
         self.original_name_scope = original_name_scope
         self.custom_getter = custom_getter
+        self.use_resource, self.constraint = use_resource, constraint
 
     name = property(lambda self: self._name, doc="The prefix of its variables.")
     reuse = property(lambda self: self._reuse, doc="False, True or AUTO_REUSE.")
@@ -97,6 +98,7 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None, values: 
     g = get_default_graph()
     shared = _shared(g)
     old: VariableScope = g._variable_scope
+    _no_partitions(partitioner)
     if name_or_scope is None and default_name is None:
         raise ValueError("If default_name is None then name_or_scope is required")
     if isinstance(name_or_scope, VariableScope):
@@ -115,7 +117,8 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None, values: 
         mode = mode if mode else old.reuse
         mode = True if old.reuse is True else mode
     scope = VariableScope(name, mode or False, initializer or base.initializer, regularizer or base.regularizer, dtype or base.dtype,
-                          custom_getter=custom_getter or base.custom_getter)
+                          custom_getter=custom_getter or base.custom_getter, use_resource=base.use_resource if use_resource is None else use_resource,
+                          constraint=constraint or base.constraint)
     g._variable_scope = scope
     _forget(shared, name)
     try:
@@ -128,6 +131,11 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None, values: 
             yield scope
     finally:
         g._variable_scope = old
+
+
+def _no_partitions(partitioner: Any) -> None:
+    if partitioner is not None:
+        raise NotImplementedError("partitioned variables are not available: leave partitioner out, the variable is one piece")
 
 
 def _unique_scope(shared: _Shared, prefix: str, name: str) -> str:
@@ -151,11 +159,13 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     with source.hide_own_frames():
         g = get_default_graph()
         shared, scope = _shared(g), get_variable_scope()
+        _no_partitions(partitioner)
         getter = custom_getter or scope.custom_getter
+        given = {"shape": shape, "dtype": dtype, "initializer": initializer, "regularizer": regularizer, "trainable": trainable, "collections": collections,
+                 "validate_shape": validate_shape, "use_resource": use_resource, "constraint": constraint}
         if getter is not None:
-            return getter(lambda n, *a, **k: _get(g, shared, scope, n, *a, **k), _full(scope, name), shape=shape, dtype=dtype, initializer=initializer,
-                          regularizer=regularizer, trainable=trainable, collections=collections)
-        return _get(g, shared, scope, _full(scope, name), shape, dtype, initializer, regularizer, trainable, collections, validate_shape)
+            return getter(lambda n, *a, **k: _get(g, shared, scope, n, *a, **k), _full(scope, name), **given)
+        return _get(g, shared, scope, _full(scope, name), **given)
 
 
 def _full(scope: VariableScope, name: str) -> str:
@@ -163,7 +173,10 @@ def _full(scope: VariableScope, name: str) -> str:
 
 
 def _get(g: Any, shared: _Shared, scope: VariableScope, full: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
-         regularizer: Any = None, trainable: Any = None, collections: Any = None, validate_shape: bool = True, **_: Any) -> Variable:
+         regularizer: Any = None, trainable: Any = None, collections: Any = None, validate_shape: bool = True, use_resource: Any = None,
+         constraint: Any = None, caching_device: Any = None, partitioner: Any = None, reuse: Any = None, synchronization: Any = None,
+         aggregation: Any = None) -> Variable:
+    _no_partitions(partitioner)
     found = shared.by_name.get(full)
     kind = as_dtype(dtype) if dtype is not None else None
     if found is not None:
@@ -182,7 +195,7 @@ def _get(g: Any, shared: _Shared, scope: VariableScope, full: str, shape: Any = 
     value = _initial(full, shape, kind, init, dtype)
     with g.name_scope(None), g.control_dependencies(None):
         variable = Variable(value, trainable=True if trainable is None else trainable, collections=collections, name=full, dtype=None if initializer is not None and shape is None and dtype is None else kind,
-                            validate_shape=validate_shape)
+                            validate_shape=validate_shape, constraint=constraint or scope.constraint, use_resource=scope.use_resource if use_resource is None else use_resource)
     shared.by_name[full] = variable
     rule = regularizer if regularizer is not None else scope.regularizer
     if rule is not None:
@@ -225,13 +238,22 @@ def make_template(name_: str, func_: Callable[..., Any], create_scope_now_: bool
     """``func_`` whose variables are made at the first call and shared by later ones."""
     state: dict[str, Any] = {}
 
+    def enter() -> Any:
+        if unique_name_ is not None:         # this very name: two templates of it share their variables
+            return variable_scope(unique_name_, reuse=AUTO_REUSE, custom_getter=custom_getter_)
+        return variable_scope(None, default_name=name_, custom_getter=custom_getter_)
+    if create_scope_now_:
+        with enter() as scope:
+            state["made"] = scope
+
     def call(*args: Any, **kw: Any) -> Any:
         if "scope" in state:
             with variable_scope(state["scope"], reuse=True):
                 return func_(*args, **{**kwargs, **kw})
-        with variable_scope(None, default_name=name_) as scope:
+        with variable_scope(state["made"]) if create_scope_now_ else enter() as scope:
+            result = func_(*args, **{**kwargs, **kw})
             state["scope"] = scope
-            return func_(*args, **{**kwargs, **kw})
+            return result
     return call
 
 

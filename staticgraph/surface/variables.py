@@ -51,6 +51,8 @@ class Variable:
         with source.hide_own_frames(), apart(get_default_graph()):
             if initial_value is None:
                 raise ValueError("initial_value must be specified.")
+            if variable_def is not None:
+                raise NotImplementedError("variable_def is not available: give an initial value")
             g = get_default_graph()
             with g.control_dependencies(None):
                 value = initial_value() if callable(initial_value) else initial_value
@@ -61,12 +63,18 @@ class Variable:
                     value = convert(value, kind, f"{own[len(g._scope):]}/initial_value")
                 elif kind is not None and value.dtype != kind:
                     value = convert(value, kind)
-                self._make(g, value, base, trainable, collections, validate_shape)
+                for wanted in (expected_shape, shape):
+                    if wanted is not None and not TensorShape(wanted).is_compatible_with(value.shape):
+                        raise ValueError(f"The initial value's shape ({value.shape}) is not compatible with the explicitly supplied `shape` argument ({TensorShape(wanted)}).")
+                self._make(g, value, base, trainable, collections, validate_shape, bool(use_resource))
             self.constraint = constraint
 
-    def _make(self, g: Any, value: Tensor, name: str, trainable: bool, collections: Any, validate: bool) -> None:
+    def _make(self, g: Any, value: Tensor, name: str, trainable: bool, collections: Any, validate: bool, resource: bool) -> None:
         if any(not isinstance(s, int) for s in value.node.shape) or (value._record is not None and not value.shape.is_fully_defined()):
+            if not validate:
+                raise NotImplementedError(f"a variable whose shape may change (validate_shape=False) is not available: {value!r} must have a known shape")
             raise ShapeError(f"initial_value must have a shape specified: {value!r}")
+        self._resource = resource
         self.graph, self.initial_value = g, value
         self.uid = g.next_uid()
         self.base_dtype: DType = value.dtype
@@ -78,7 +86,7 @@ class Variable:
         root.site = saved
         self.site = site
         full = g.operation_name(name)
-        self.op = Operation(g, full, "VariableV2", (), {"dtype": value.dtype})
+        self.op = Operation(g, full, "VarHandleOp" if resource else "VariableV2", (), {"dtype": value.dtype})
         self.op.site = site
         g.operations[full] = self.op
         self._ref = Tensor(self.op, 0, self.node)
@@ -97,7 +105,8 @@ class Variable:
     # ---- what it is --------------------------------------------------------------------------------------------------------------
 
     name = property(lambda self: self._handle + ":0", doc="``v:0``")
-    dtype = property(lambda self: RefDType(self.base_dtype), doc="The reference dtype (prints ``float32_ref``).")
+    dtype = property(lambda self: self.base_dtype if self._resource else RefDType(self.base_dtype),
+                     doc="The reference dtype (prints ``float32_ref``); with ``use_resource`` the plain one.")
     shape = property(lambda self: TensorShape(list(self.node.shape)), doc="The static shape.")
     device = ""
     trainable = property(lambda self: self._trainable, doc="Whether optimizers change it by default.")
@@ -161,17 +170,21 @@ class Variable:
             result: Tensor = emit(type, label, (*rows, t), lambda b, *ns: b.apply(OPS[op], (b.capture(self.node), *ns), {}))
             return result
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Tensor:
-        """Set it; the result is the new value."""
-        return self._effect("assign", "Assign", name, value)
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Set it; the result is the new value (with ``read_value`` False an operation)."""
+        return self._result(self._effect("assign", "Assign", name, value), read_value)
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Tensor:
+    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Add to it; the result is the new value."""
-        return self._effect("assign_add", "AssignAdd", name, delta)
+        return self._result(self._effect("assign_add", "AssignAdd", name, delta), read_value)
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Tensor:
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Subtract from it; the result is the new value."""
-        return self._effect("assign_sub", "AssignSub", name, delta)
+        return self._result(self._effect("assign_sub", "AssignSub", name, delta), read_value)
+
+    @staticmethod
+    def _result(new: Tensor, read_value: bool) -> Any:
+        return new if read_value else new.op
 
     def _rows(self, op: str, type: str, indices: Any, updates: Any, name: str | None) -> Tensor:
         return self._effect(op, type, name, updates, indices, "updates")
@@ -334,9 +347,11 @@ def is_variable_initialized(variable: Variable) -> Tensor:
 
 
 @recorded
-def group(*inputs: Any, name: str | None = None, **_: Any) -> Operation:
+def group(*inputs: Any, name: str | None = None, **unknown: Any) -> Operation:
     """An operation that runs all inputs."""
     with source.hide_own_frames():
+        if unknown:
+            raise ValueError(f"Unknown keyword arguments {', '.join(unknown)}")
         g = get_default_graph()
         flat = [x for i in inputs for x in (i if isinstance(i, (list, tuple)) else [i]) if x is not None]
         return emit_operation("NoOp", name or "group_deps", group_node(g, [n for x in flat for n in x._control_nodes_of()]), g)
@@ -357,5 +372,7 @@ def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Any 
     with source.hide_own_frames():
         g = get_default_graph()
         real = [t for t in tensors if t is not None]
-        with g.control_dependencies([*real, *(control_inputs or ())]):
+        if not real:
+            raise ValueError("Must have at least one Tensor or Operation")
+        with g.name_scope(name or "tuple"), g.control_dependencies([*real, *(control_inputs or ())]):
             return [None if t is None else identity(t) for t in tensors]

@@ -10,6 +10,7 @@ from .optimizers import (
                          Optimizer,
                          RMSPropOptimizer,
 )
+from .proximal import AdagradDAOptimizer, ProximalAdagradOptimizer, ProximalGradientDescentOptimizer
 from .schedules import (
                          ExponentialMovingAverage,
                          cosine_decay,
@@ -24,6 +25,6 @@ from .schedules import (
                          polynomial_decay,
 )
 
-__all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "ExponentialMovingAverage", "FtrlOptimizer", "GradientDescentOptimizer", "MomentumOptimizer",
-           "Optimizer", "RMSPropOptimizer", "cosine_decay", "create_global_step", "exponential_decay", "get_global_step", "get_or_create_global_step",
+__all__ = ["AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "ExponentialMovingAverage", "FtrlOptimizer", "GradientDescentOptimizer", "MomentumOptimizer",
+           "Optimizer", "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "RMSPropOptimizer", "cosine_decay", "create_global_step", "exponential_decay", "get_global_step", "get_or_create_global_step",
            "inverse_time_decay", "natural_exp_decay", "piecewise_constant", "piecewise_constant_decay", "polynomial_decay"]

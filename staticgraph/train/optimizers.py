@@ -26,6 +26,7 @@ class Optimizer:
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
     slots: tuple[str, ...] = ()
+    _touched: Tensor | None = None           # while a sparse update is made: which elements it may change
 
     def __init__(self, use_locking: bool, name: str) -> None:
         if not name:
@@ -78,7 +79,8 @@ class Optimizer:
                 nodes: list[Any] = []
                 for g, v in live:
                     with graph.name_scope(f"update_{v.op.name.replace('/', '_')}"):
-                        nodes += self._apply(context, g, v)
+                        made = self._apply(context, g, v)
+                        nodes += made if v.constraint is None else [*made, _constrained(graph, g, v, made).node]
                 with graph.control_dependencies(None):
                     nodes += self._finish(context, nodes)
             if global_step is None:
@@ -146,7 +148,12 @@ class Optimizer:
         return self._dense(context, convert(grad), v)
 
     def _apply_rows(self, context: dict[str, Any], grad: IndexedSlices, v: Variable) -> list[Any]:
-        return self._dense(context, grad._as_tensor(), v)
+        # repeated rows are summed first; rows that do not occur keep their value and their slots
+        dense, self._touched = _summed(grad)
+        try:
+            return self._dense(context, dense, v)
+        finally:
+            self._touched = None
 
     def _dense(self, context: dict[str, Any], grad: Tensor, v: Variable) -> list[Any]:
         raise TypeError(f"{type(self).__name__} must define _dense")
@@ -165,7 +172,10 @@ class Optimizer:
 
     def _set(self, v: Variable, name: str, ins: Sequence[Tensor], build: Callable[..., Any]) -> Tensor:
         """Assign ``build(b, current value, *ins)``; returns the new value."""
-        value: Tensor = emit(f"Apply{self._name}", name, [_value(v), *ins], build)
+        old = _value(v)
+        value: Tensor = emit(f"Apply{self._name}", name, [old, *ins], build)
+        if self._touched is not None:
+            value = emit("Select", "touched", (self._touched, value, old), lambda b, t, new, kept: b.where(t, new, kept))
         result: Tensor = v.assign(value)
         return result
 
@@ -178,6 +188,14 @@ class _Nodes:
 
     def _control_nodes_of(self) -> list[Any]:
         return self.nodes
+
+
+def _constrained(graph: Any, grad: Any, v: Variable, made: list[Any]) -> Tensor:
+    """The variable's constraint, applied after its update."""
+    if isinstance(grad, IndexedSlices):
+        raise RuntimeError("Cannot use a constraint function on a sparse variable.")
+    with graph.control_dependencies([_Nodes(graph, made)]):
+        return v.assign(v.constraint(v.read_value()))
 
 
 def _value(v: Variable) -> Tensor:
@@ -229,18 +247,6 @@ class MomentumOptimizer(Optimizer):
             new = self._set(v, "ApplyMomentum", [a], lambda b, x, s: b.sub(x, _scaled(b, s, lr)))
         return [a.node, new.node]
 
-    def _apply_rows(self, context: dict[str, Any], grad: IndexedSlices, v: Variable) -> list[Any]:
-        # only the rows that occur are touched; repeated rows are summed first
-        lr, m = _node(self._number(self._lr, v)), _node(self._number(self._momentum, v))
-        slot = self._slots["momentum"][v]
-        g, touched = _summed(grad)
-        a = self._set(slot, "accumulate", [g, touched], lambda b, s, gg, t: b.where(t, b.add(_scaled(b, s, m), gg), s))
-        if self._nesterov:
-            new = self._set(v, "ApplyMomentum", [g, a, touched], lambda b, x, gg, s, t: b.where(t, b.sub(x, b.add(_scaled(b, gg, lr), _scaled(b, _scaled(b, s, m), lr))), x))
-        else:
-            new = self._set(v, "ApplyMomentum", [a, touched], lambda b, x, s, t: b.where(t, b.sub(x, _scaled(b, s, lr)), x))
-        return [a.node, new.node]
-
 
 def _summed(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
     """(the dense gradient, where its rows occur)."""
@@ -275,7 +281,8 @@ class AdagradOptimizer(Optimizer):
         new = self._set(v, "ApplyAdagrad", [grad, a], lambda b, x, g, s: b.sub(x, b.div(_scaled(b, g, lr), b.sqrt(s))))
         return [a.node, new.node]
 
-    # a row that does not occur has g = 0: its accumulator and value stay as they are, exactly
+    def _apply_rows(self, context: dict[str, Any], grad: IndexedSlices, v: Variable) -> list[Any]:
+        return self._dense(context, grad._as_tensor(), v)                    # where g = 0, accumulator and value stay as they are, exactly
 
 
 class AdadeltaOptimizer(Optimizer):
@@ -336,6 +343,9 @@ class AdamOptimizer(Optimizer):
         new = self._set(v, "ApplyAdam", [m, u, rate], lambda b, x, p, q, r: b.sub(x, b.div(b.mul(p, r), b.add(b.sqrt(q), b.like(q, eps)))))
         return [m.node, u.node, new.node]
 
+    def _apply_rows(self, context: dict[str, Any], grad: IndexedSlices, v: Variable) -> list[Any]:
+        return self._dense(context, grad._as_tensor(), v)                    # TF1's Adam decays and moves all rows
+
     def _finish(self, context: dict[str, Any], nodes: list[Any]) -> list[Any]:
         p1, p2 = self._powers()
         return [self._set(p, "power", [], lambda b, x, f=f: _scaled(b, x, f)).node for p, f in ((p1, self._beta1), (p2, self._beta2))]
@@ -374,43 +384,48 @@ class RMSPropOptimizer(Optimizer):
         new = self._set(v, "ApplyRMSProp", [mom], lambda b, x, s: b.sub(x, s))
         return [*out, mom.node, new.node]
 
-    def _apply_rows(self, context: dict[str, Any], grad: IndexedSlices, v: Variable) -> list[Any]:
-        # rows that do not occur keep their state: the update is computed for all and chosen by row
-        lr, d, mu, eps = _node(self._number(self._lr, v)), self._decay, self._momentum, self._epsilon
-        g, touched = _summed(grad)
-        ms = self._set(self._slots["rms"][v], "rms", [g, touched], lambda b, s, x, t: b.where(t, b.add(_scaled(b, s, d), _scaled(b, b.square(x), 1 - d)), s))
-        mom = self._set(self._slots["momentum"][v], "momentum", [g, ms, touched],
-                        lambda b, s, x, q, t: b.where(t, b.add(_scaled(b, s, mu), b.div(_scaled(b, x, lr), b.sqrt(b.add(q, b.like(q, eps))))), s))
-        new = self._set(v, "ApplyRMSProp", [mom, touched], lambda b, x, s, t: b.where(t, b.sub(x, s), x))
-        return [ms.node, mom.node, new.node]
-
 
 class FtrlOptimizer(Optimizer):
-    """Follow the regularized leader (McMahan et al., 2013)."""
+    """Follow the regularized leader (McMahan et al., 2013); ``l2_shrinkage`` adds 2 l2_shrinkage v to the gradient, but not to its square."""
 
     slots = ("accum", "linear")
 
     def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
-                 l2_regularization_strength: float = 0.0, use_locking: bool = False, name: str = "Ftrl", **_: Any) -> None:
+                 l2_regularization_strength: float = 0.0, use_locking: bool = False, name: str = "Ftrl", accum_name: str | None = None, linear_name: str | None = None,
+                 l2_shrinkage_regularization_strength: float = 0.0) -> None:
+        for what, value in (("initial_accumulator_value", initial_accumulator_value), ("l1_regularization_strength", l1_regularization_strength),
+                            ("l2_regularization_strength", l2_regularization_strength), ("l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength)):
+            if value < 0:
+                raise ValueError(f"{what} {value} needs to be greater than or equal to zero")
+        if learning_rate_power > 0:
+            raise ValueError(f"learning_rate_power {learning_rate_power} needs to be less than or equal to zero")
         super().__init__(use_locking, name)
         self._lr, self._power, self._start = learning_rate, learning_rate_power, initial_accumulator_value
-        self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
+        self._l1, self._l2, self._shrinkage = l1_regularization_strength, l2_regularization_strength, l2_shrinkage_regularization_strength
+        self._labels = {"accum": accum_name or name, "linear": linear_name or name}
 
     def _slot_start(self, name: str, v: Variable) -> float:
         return self._start if name == "accum" else 0.0
 
+    def _slot_label(self, name: str) -> str:
+        return self._labels[name]
+
     def _dense(self, context: dict[str, Any], grad: Tensor, v: Variable) -> list[Any]:
-        lr, p, l1, l2 = float(self._number(self._lr, v)), self._power, self._l1, self._l2
+        lr, p, l1, l2 = _node(self._number(self._lr, v)), self._power, self._l1, self._l2
         old, x0 = _value(self._slots["accum"][v]), _value(v)
         a = self._set(self._slots["accum"][v], "accum", [grad], lambda b, s, g: b.add(s, b.square(g)))
 
+        def over_rate(b: Builder, x: Any) -> Any:
+            return b.div(x, lr if hasattr(lr, "aval") else b.like(x, lr))
+
         def linear(b: Builder, z: Any, g: Any, new: Any, before: Any, x: Any) -> Any:
             gap = b.sub(b.pow(new, b.like(new, -p)), b.pow(before, b.like(before, -p)))
-            return b.add(z, b.sub(g, b.mul(_scaled(b, gap, 1 / lr), x)))
+            g = b.add(g, _scaled(b, x, 2 * self._shrinkage)) if self._shrinkage else g
+            return b.add(z, b.sub(g, b.mul(over_rate(b, gap), x)))
         z = self._set(self._slots["linear"][v], "linear", [grad, a, old, x0], linear)
 
         def value(b: Builder, x: Any, new: Any, zz: Any) -> Any:
-            denominator = b.add(_scaled(b, b.pow(new, b.like(new, -p)), 1 / lr), b.like(new, 2 * l2))
+            denominator = b.add(over_rate(b, b.pow(new, b.like(new, -p))), b.like(new, 2 * l2))
             shrunk = b.div(b.sub(_scaled(b, b.sign(zz), l1), zz), denominator)
             return b.where(b.greater(b.abs(zz), b.like(zz, l1)), shrunk, b.zeros(x.aval))
         new = self._set(v, "ApplyFtrl", [a, z], value)

@@ -85,9 +85,10 @@ piecewise_constant_decay = piecewise_constant
 
 def create_global_step(graph: Any = None) -> Variable:
     """The global step variable (int64). ValueError where there is one."""
-    if get_global_step() is not None:
+    if get_global_step(graph) is not None:
         raise ValueError('"global_step" already exists.')
-    return get_variable("global_step", [], int64, initializer=_zero, trainable=False, collections=[GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP])
+    with (graph or get_default_graph()).as_default() as g, g.name_scope(None):
+        return get_variable("global_step", [], int64, initializer=_zero, trainable=False, collections=[GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP])
 
 
 def _zero(shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
@@ -96,20 +97,24 @@ def _zero(shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
 
 def get_global_step(graph: Any = None) -> Variable | None:
     """The global step variable, or None."""
-    found = get_default_graph().get_collection(GraphKeys.GLOBAL_STEP)
+    found = (graph or get_default_graph()).get_collection(GraphKeys.GLOBAL_STEP)
+    if len(found) > 1:
+        raise TypeError("Multiple tensors in global_step collection.")
     return found[0] if found else None
 
 
 def get_or_create_global_step(graph: Any = None) -> Variable:
     """The global step variable, made where there is none."""
-    step = get_global_step()
-    return create_global_step() if step is None else step
+    step = get_global_step(graph)
+    return create_global_step(graph) if step is None else step
 
 
 class ExponentialMovingAverage:
     """Shadows s -= (1 - d)(s - v), from the initial values; with ``num_updates`` d is min(d, (1 + n) / (10 + n))."""
 
     def __init__(self, decay: Any, num_updates: Any = None, zero_debias: bool = False, name: str = "ExponentialMovingAverage") -> None:
+        if zero_debias:
+            raise NotImplementedError("ExponentialMovingAverage(zero_debias=True) is not available: shadows start at the initial values")
         self._decay, self._updates, self._name = decay, num_updates, name
         self._averages: dict[Any, Variable] = {}
 
