@@ -168,7 +168,8 @@ def _box(n: Node, number: str, result: bool, name: str, note: str) -> _Box:
         lines.append((n.role, False))
     if note:
         lines.append((note, False))
-    sites = [s.short() for s in n.all_sites() if s.frames]
+    # a long file name would make every box as wide as itself; the hint has it in full
+    sites = [s.short() if len(s.short()) <= 24 else f"line {s.line}" for s in n.all_sites() if s.frames]
     if sites:
         lines.append((", ".join(dict.fromkeys(sites)), False))
     return _Box(lines, kind, result, f"{n!r}\n{n.site.describe()}" if n.site.frames else repr(n))
