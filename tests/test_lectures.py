@@ -61,9 +61,11 @@ def test_a_lecture_prints_what_is_expected(script, tmp_path):
         assert same(a, b), f"line {k + 1}: expected\n{b}\ngot\n{a}\nif the change is meant: python tests/test_lectures.py writes the texts again"
     assert len(got) == len(expected)
     named = [line.partition(": ")[2] for line in got if line.startswith("picture: ")]
-    if drawing:
-        assert sorted(p.name for p in tmp_path.glob("*.png")) == sorted(named)
-        assert all((tmp_path / name).stat().st_size > 8000 for name in named)          # an empty page is smaller
+    plots = [name for name in named if name.endswith(".png") and drawing]
+    drawn = [name for name in named if name.endswith(".svg")]
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(plots + drawn)
+    assert all((tmp_path / name).stat().st_size > 8000 for name in plots)              # an empty page is smaller
+    assert all((tmp_path / name).read_text().count("<rect") > 5 for name in drawn)
 
 
 @pytest.mark.parametrize("script", [p for p in LECTURES if p.name[:2] in ("02", "04")], ids=lambda p: p.stem)
@@ -138,8 +140,9 @@ def test_notebooks_run_and_keep_their_results(number, tmp_path):
     for a, b in zip(got, expected):
         assert same(places.sub("somewhere", a), places.sub("somewhere", b)) or a.startswith("picture"), f"expected\n{b}\ngot\n{a}"
     assert len(got) == len(expected)
-    pictures = sum("image/png" in o.get("data", {}) for o in outputs)
-    assert pictures == (sum(line.startswith("picture: ") for line in expected) if drawing else 0)
+    for kind, ending, wanted in (("image/png", ".png", drawing), ("image/svg+xml", ".svg", True)):
+        shown = sum(kind in o.get("data", {}) for o in outputs)
+        assert shown == (sum(line.startswith("picture: ") and line.endswith(ending) for line in expected) if wanted else 0)
 
 
 def test_every_lecture_has_its_text():

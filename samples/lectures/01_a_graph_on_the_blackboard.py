@@ -6,10 +6,12 @@ derivatives: how its own result reacts to its own operands. The chain rule does 
 # %%
 import math
 
+import numpy as np
 from stage import Stage
 
 import staticgraph as sg
 import staticgraph.dynamic as dy
+from staticgraph.ir.evaluate import evaluate
 
 stage = Stage("1. The graph of f = (x + y) * sin(x)")
 
@@ -55,6 +57,9 @@ with sg.Graph().as_default() as ledger:
     with sg.Session() as session:                # now it is compiled, once, and may run many times
         static = session.run([pf, gx, gy], {px: x, py: y})
         report = session.last_executable.report
+values = dict(zip(ledger.ir.nodes, evaluate(ledger.ir.nodes, {px.node: np.float64(x), py.node: np.float64(y)})))
+stage.drawing("01_static_graph.svg", "f = (x + y) * sin(x) and its gradient, as a static graph", [pf, gx, gy],
+              names={pf: "f", gx: "df/dx", gy: "df/dy"}, notes={n: f"{v:.4f}" for n, v in values.items()})
 print(f"\n{report.passes[0].nodes} nodes as written, {report.passes[-1].nodes} after the passes, {len(report.kernels)} native kernel")
 
 # %% The same numbers from each form.

@@ -43,11 +43,13 @@ def show(title, graph):
 
 
 show("as written", graph)
+stage.drawing("06_as_written.svg", "as written", graph)
 for name, what in (("cse", "merge: equal operations on equal operands are one"), ("dce", "drop: what no result needs"),
                    ("fold", "fold: what is constant is computed now"),
                    ("algebra", "simplify: x * 1 is x, a - (-b) is a + b, and such, where no bit changes")):
     graph = passes[name](graph)
     show(what, graph)
+stage.drawing("06_simplified.svg", "merged, pruned, folded, simplified", graph)
 stage.heading("the graph after each pass")
 stage.table(("after", "nodes", "operations per element"), rows)
 

@@ -36,7 +36,7 @@ class Stage:
         parser.add_argument("--out", default="pictures", metavar="DIR", help="folder for pictures (default: pictures)")
         parser.add_argument("--text", action="store_true", help="print pictures as text, also where matplotlib is installed")
         options = parser.parse_args([] if _in_notebook() else None)
-        self.out, self.plt = Path(options.out), None if options.text else _matplotlib()
+        self.out, self.text, self.plt = Path(options.out), options.text, None if options.text else _matplotlib()
         print(f"{title}\n{'=' * len(title)}")
 
     def heading(self, text: str) -> None:
@@ -159,6 +159,17 @@ class Stage:
         xs, ys = [n[0] for n in nodes.values()], [n[1] for n in nodes.values()]
         axes.set(xlim=(min(xs) - 0.5, max(xs) + 0.5), ylim=(min(ys) - 0.6, max(ys) + 0.6))
         self._save(figure, name)
+
+    def drawing(self, name: str, title: str, what: Any, **options: Any) -> None:
+        """A graph as boxes and arrows, by ``sg.draw``: an SVG file, which browsers show; nothing with ``--text``, which has ``graph``."""
+        if self.text:
+            return
+        self.out.mkdir(parents=True, exist_ok=True)
+        picture = sg.draw(what, self.out / name, title=title, **options)
+        if _in_notebook():
+            from IPython.display import display
+            display(picture)
+        print(f"\npicture: {name}")
 
     def _as_text(self, name: str, rows: Sequence[str]) -> None:
         print(f"\npicture: {name}")
