@@ -167,21 +167,45 @@ def _fresh(tree: Any) -> Any:
     return nest.map_leaves(lambda t: identity(convert(t)), tree)
 
 
+def _now(args: Any) -> Any:
+    """The transforms of the define-by-run mode where one of its tensors is among the arguments, else None."""
+    if not is_dynamic(nest.flatten(args)):
+        return None
+    from .dynamic import transforms
+    return transforms
+
+
 def value_and_grad(fn: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Function:
     """(fn(*args), derivative of its scalar result by the chosen arguments). TypeError for a result that is not a float scalar."""
     many = not isinstance(argnums, int)
     chosen = tuple(argnums) if many else (argnums,)
 
     def traced(*args: Any) -> Any:
+        now = _now(args)
+        if now is not None:
+            return at_once(now, args)
         fresh = [_fresh(a) if k in chosen or k - len(args) in chosen else a for k, a in enumerate(args)]
+        return differentiated(fresh, lambda y, xs: [zeros_like(x) if g is None else convert(g) for x, g in zip(xs, gradients(y, xs))])
+
+    def at_once(now: Any, args: Any) -> Any:
+        made: list[Any] = []
+
+        def fresh_leaf(t: Any) -> Any:
+            made.append(now.fresh(t))
+            return made[-1]
+        with now.recording():
+            fresh = [nest.map_leaves(fresh_leaf, a) if k in chosen or k - len(args) in chosen else a for k, a in enumerate(args)]
+            out = differentiated(fresh, lambda y, xs: [zeros_like(x) if g is None else g for x, g in zip(xs, now.gradients([y.node], xs))])
+        return nest.pack(out, now.settled(nest.flatten(out), nest.flatten(args), made))
+
+    def differentiated(fresh: Any, derivatives: Any) -> Any:
         out = _call(fn, *fresh)
         y = convert(out[0] if has_aux else out)
         if y.node.shape or not y.dtype.is_floating:
             raise TypeError(f"the gradient needs a scalar float result, got {y.dtype.name}{list(y.node.shape)}; use jacrev or vjp for others")
         wanted = [fresh[k] for k in chosen]
         leaves = nest.flatten(wanted)
-        got = [zeros_like(x) if g is None else convert(g) for x, g in zip(leaves, gradients(y, leaves))]
-        packed = nest.pack(wanted, got)
+        packed = nest.pack(wanted, derivatives(y, leaves))
         return out, tuple(packed) if many else packed[0]
     return Function(traced, name=f"value_and_grad({getattr(fn, '__name__', 'fn')})")
 
@@ -201,6 +225,13 @@ def vjp(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any
     n = len(primals)
 
     def pulled(*args: Any) -> Any:
+        now = _now(args)
+        if now is not None:
+            with now.recording():
+                fresh = [nest.map_leaves(now.fresh, a) for a in args[:n]]
+                got = now.gradients(nest.flatten(_call(fn, *fresh)), nest.flatten(fresh), nest.flatten(args[n]))
+            got = [zeros_like(x) if g is None else g for x, g in zip(nest.flatten(fresh), got)]
+            return tuple(nest.pack(list(fresh), now.settled(got, nest.flatten(args), nest.flatten(fresh))))
         fresh = [_fresh(a) for a in args[:n]]
         out = _call(fn, *fresh)
         leaves = nest.flatten(fresh)
@@ -260,6 +291,15 @@ def jvp(fn: Callable[..., Any], primals: Any, tangents: Any) -> Any:
 
 def _push(fn: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     from .transforms.jvp import jvp as push_nodes
+    now = _now([*primals, *tangents])
+    if now is not None:
+        with now.recording():
+            fresh = [nest.map_leaves(now.fresh, p) for p in primals]
+            out = _call(fn, *fresh)
+            xs = nest.flatten(fresh)
+            moved = now.push(nest.flatten(out), xs, nest.flatten(list(tangents)))
+        both = now.settled([*nest.flatten(out), *moved], nest.flatten([*primals, *tangents]), xs)
+        return nest.pack(out, both[:len(moved)]), nest.pack(out, both[len(moved):])
     fresh = [_fresh(p) for p in primals]
     out = _call(fn, *fresh)
     ys = [convert(y) for y in nest.flatten(out)]
@@ -295,6 +335,9 @@ def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Functio
     """``fn`` over a batch axis of its arguments (None: not batched), as one graph without a loop."""
     def traced(*args: Any) -> Any:
         axes = list(in_axes) if isinstance(in_axes, (list, tuple)) else [in_axes] * len(args)
+        now = _now(args)
+        if now is not None:
+            return _rows(now, fn, args, axes, out_axes)
         flat = [convert(a) for a in nest.flatten(args)]
         dims = [None if ax is None else ax % len(convert(leaf).node.shape) for a, ax in zip(args, axes) for leaf in nest.flatten(a)]
         if all(d is None for d in dims):
@@ -314,6 +357,30 @@ def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Functio
     return Function(traced, name=f"vmap({getattr(fn, '__name__', 'fn')})")
 
 
+def _rows(now: Any, fn: Any, args: Any, axes: Any, out_axes: int) -> Any:
+    """``vmap`` of define-by-run tensors: a loop."""
+    sizes = {leaf.shape[ax] for a, ax in zip(args, axes) if ax is not None for leaf in nest.flatten(a)}
+    if len(sizes) != 1:
+        raise ValueError(f"vmap got inconsistent sizes of the batch axis: {sorted(sizes)}" if sizes else "vmap needs at least one argument with a batch axis")
+    structure: list[Any] = []
+
+    def row(k: int) -> Any:
+        picked = [a if ax is None else nest.map_leaves(lambda t: t[(slice(None),) * (ax % len(t.shape)) + (k,)], a) for a, ax in zip(args, axes)]
+        out = _call(fn, *picked)
+        structure.append(nest.map_leaves(lambda _: 0, out))
+        return nest.flatten(out)
+    got = now.loop(row, sizes.pop(), out_axes)
+    return nest.pack(structure[0], got)
+
+
+def _jacobian_now(now: Any, fn: Any, args: Any, argnums: int) -> Any:
+    with now.recording():
+        x = now.fresh(args[argnums])
+        out = _call(fn, *[x if k == argnums % len(args) else a for k, a in enumerate(args)])
+        got = [now.jacobian(y, x) for y in nest.flatten(out)]
+    return nest.pack(out, now.settled(got, nest.flatten(args), [x]))
+
+
 def _basis(b: Any, aval: Any) -> Any:
     """Unit directions [size, *shape]."""
     from .dtypes import int64
@@ -326,6 +393,9 @@ def _basis(b: Any, aval: Any) -> Any:
 def jacrev(fn: Callable[..., Any], argnums: int = 0) -> Function:
     """The Jacobian [*result, *argument], by rows: one batched reverse pass."""
     def traced(*args: Any) -> Any:
+        now = _now(args)
+        if now is not None:
+            return _jacobian_now(now, fn, args, argnums)
         flat = [convert(a) for a in args]
         region, captured, structure, _ = _region_of(fn, args, [t.node.aval for t in flat])
         x = flat[argnums]
@@ -351,6 +421,9 @@ def jacrev(fn: Callable[..., Any], argnums: int = 0) -> Function:
 def jacfwd(fn: Callable[..., Any], argnums: int = 0) -> Function:
     """The Jacobian [*result, *argument], by columns: one batched forward pass."""
     def traced(*args: Any) -> Any:
+        now = _now(args)
+        if now is not None:
+            return _jacobian_now(now, fn, args, argnums)
         flat = [convert(a) for a in args]
         region, captured, structure, _ = _region_of(fn, args, [t.node.aval for t in flat])
         x = flat[argnums]

@@ -30,6 +30,7 @@ class Lowering:
         self.target, self.fuse = target, fuse
         self.steps: list[Step] = []
         self.buffers: list[Buffer] = []
+        self.joined: dict[Buffer, list[Value]] = {}      # values that live in a buffer because an op overwrites them
         self.constants: dict[ArrayAttr, Buffer] = {}
         self.checks: dict[Node, int] = {}
         self.kernels: list[Kernel] = []
@@ -155,9 +156,13 @@ class Lowering:
             return
         operand = item.operands[lower.alias].base
         if operand.users == 1 and operand.item.group is not None and operand.buffer.space == "ws" and operand.item.kind != "leaf":
-            if operand.buffer in self.buffers:
-                self.buffers.remove(operand.buffer)
-            operand.buffer = item.value.buffer
+            old, new = operand.buffer, item.value.buffer
+            if old in self.buffers:
+                self.buffers.remove(old)
+            joined = [operand, *self.joined.pop(old, ())]        # what it overwrote itself goes along
+            for v in joined:
+                v.buffer = new
+            self.joined.setdefault(new, []).extend(joined)
 
     def _may_fail(self, g: Group) -> bool:
         return any(_fails(i.node) for i in g.items)

@@ -127,3 +127,21 @@ class Function:
         if ctx._saved:                       # a kept result is the recorded one, for second derivatives
             ctx._saved = tuple((next((r for r, o in zip(results, outs) if o is t), t), v) for t, v in ctx._saved)
         return tuple(results) if isinstance(out, tuple) else results[0]
+
+
+def with_rule(f: Any, args: Sequence[Any]) -> Tensor:
+    """``sg.custom_gradient`` here: ``f(*args)`` gives (result, rule)."""
+    class Rule(Function):
+        @staticmethod
+        def forward(ctx: Any, *inner: Any) -> Any:
+            value, ctx.rule = f(*inner)
+            return value
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            got = ctx.rule(*grads)
+            return tuple(got) if isinstance(got, (list, tuple)) else got
+    Rule.__name__ = getattr(f, "__name__", "CustomGradient").strip("<>")
+    tensors = [a if isinstance(a, Tensor) else compute.const(a) for a in args]
+    result: Tensor = Rule.apply(*tensors)
+    return result

@@ -12,8 +12,10 @@ import numpy as np
 from .. import source
 from ..dtypes import DType, bool_
 from ..errors import GraphError
+from ..ir import walk
 from ..ir.builder import BuilderBase, to_array
-from ..ir.graph import ArrayAttr
+from ..ir.evaluate import evaluate as interpret
+from ..ir.graph import UNMERGED, ArrayAttr
 from ..ir.opdef import OPS, Host, OpDef
 from .modes import STATE
 from .plans import Signature, signature
@@ -44,13 +46,28 @@ class MixedModesError(GraphError, TypeError):
 
 def mixed(dynamic: Any, static: Any) -> MixedModesError:
     """The error, with what each operand is and what to do."""
-    error = MixedModesError(f"a define-by-run tensor {list(dynamic.shape)} met {static}, a tensor of a graph that has no value yet")
+    mine = "the define-by-run mode" if dynamic is None else f"a define-by-run tensor {list(dynamic.shape)}"
+    error = MixedModesError(f"{mine} met {static}, which has no value while its graph is built")
     where = getattr(getattr(static, "op", None), "site", None)
     if where is not None:
         source.add_note(error, f"the graph's tensor was made at {where.describe()}")
     source.add_note(error, "hint: in a graph use t.detach().numpy() (its values now, a constant) or feed them to a placeholder; "
                            "in sg.function pass the tensor as an argument; define-by-run, use the graph tensor's value from Session.run")
     return error
+
+
+def constant_value(static: Any) -> np.ndarray[Any, Any] | None:
+    """The value of a graph's tensor that is made of constants only (``sg.zeros([3])``), else None."""
+    node = (static._as_tensor() if hasattr(static, "_as_tensor") else static).node
+    for n in walk.ancestors([node]):
+        if n.op.traits & UNMERGED or n.op.has_effect or n.op in _LEAVES or isinstance(n.op.lower, Host) or n.control:
+            return None
+    result: np.ndarray[Any, Any] = interpret([node], {})[0]
+    return result
+
+
+_INDICES = frozenset({"i", "indices", "starts", "key", "words"})
+_LEAVES = frozenset(OPS[name] for name in ("placeholder", "input", "param", "variable"))
 
 
 class Compute(BuilderBase):
@@ -67,11 +84,14 @@ class Compute(BuilderBase):
         if isinstance(value, ArrayAttr):
             value = value.array
         if hasattr(value, "_as_graph_element") or hasattr(value, "_as_tensor"):
-            raise mixed(self.tensor_type._wrap(np.zeros(())), value)
+            return self.value_of(value, None)
         return self.tensor_type._wrap(np.array(to_array(value, dtype)))
 
     def operands(self, op: OpDef | None, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Inputs as tensors: numbers and arrays adopt the dtype of the first tensor among them (of one that is not bool, if any)."""
+        """Inputs as tensors: numbers and arrays adopt the dtype of the first tensor among them (of one that is not bool, if any).
+
+        Operands that are indices keep theirs.
+        """
         kind = self.tensor_type
         for i in inputs:
             if not isinstance(i, kind):
@@ -84,9 +104,8 @@ class Compute(BuilderBase):
                 dtype = i.dtype
                 if dtype != bool_:
                     break
-        else:
-            return tuple(self._operand(i, dtype, inputs) for i in inputs)
-        return tuple(i if isinstance(i, kind) else self._operand(i, dtype, inputs) for i in inputs)
+        names = op.signature[0] if op is not None else ()
+        return tuple(i if isinstance(i, kind) else self._operand(i, None if k < len(names) and names[k] in _INDICES else dtype, inputs) for k, i in enumerate(inputs))
 
     def _operand(self, value: Any, dtype: DType | None, inputs: Sequence[Any]) -> Any:
         if isinstance(value, self.tensor_type):
@@ -95,13 +114,28 @@ class Compute(BuilderBase):
         if dtype is not None and dtype.kind == "f" and (kind is float or kind is int):
             return self.tensor_type._wrap(np.array(value, dtype.np))
         if hasattr(value, "_as_graph_element") or hasattr(value, "_as_tensor"):
-            raise mixed(next((i for i in inputs if isinstance(i, self.tensor_type)), self.tensor_type._wrap(np.zeros(()))), value)
+            return self.value_of(value, next((i for i in inputs if isinstance(i, self.tensor_type)), None))
         return self.const(value, dtype)
+
+    def value_of(self, static: Any, beside: Any) -> Any:
+        """A graph's tensor that is made of constants only, as a tensor of this mode. MixedModesError for another."""
+        held = getattr(static, "node", None)
+        if isinstance(held, self.tensor_type):           # an operand on its way through the surface
+            return held
+        known = constant_value(static)
+        if known is None:
+            raise mixed(beside, static)
+        return self.tensor_type._wrap(known)
 
     def array(self, x: Any) -> np.ndarray[Any, Any]:
         """The value of an operand."""
         result: np.ndarray[Any, Any] = x._array
         return result
+
+    def stream(self, *, uid: Any, seed: int, seed2: int, advance: int) -> Any:
+        """The key of a draw: a stream of this mode stands for that of a session."""
+        from .random import stream_with
+        return stream_with((seed, seed2)).key(advance)
 
     def capture(self, value: Any) -> Any:
         """The value itself: nothing lies outside."""
@@ -133,16 +167,13 @@ class Compute(BuilderBase):
         if sig.view:
             return self.tensor_type._view_of(inputs[0], result, sig)
         # results have memory of their own; a ref may hand its operand on
-        if result.base is not None:
-            if any(np.may_share_memory(result, a) for a in arrays):
-                result = result.copy(order="K")
-        elif len(arrays) < 3 or sig.single:
+        if not result.flags.writeable or (result.base is not None and any(np.may_share_memory(result, a) for a in arrays)):
+            result = result.copy(order="K")
+        else:
             for a in arrays:
                 if result is a:
                     result = result.copy(order="K")
                     break
-        if not result.flags.writeable:
-            result = result.copy(order="K")
         t = self.tensor_type.__new__(self.tensor_type)
         t._array = result
         return t

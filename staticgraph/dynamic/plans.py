@@ -93,7 +93,8 @@ class Signature:
         self.outs: tuple[Aval, ...] = (aval,) if self.single else aval.elements
         self.dtype = self.outs[0].dtype.np if self.single else None
         self.view = op.name in VIEWS
-        self.run: Callable[..., Any] = functools.partial(op.ref, **self.attrs) if self.attrs else op.ref
+        ref = _loud(op)
+        self.run: Callable[..., Any] = functools.partial(ref, **self.attrs) if self.attrs else ref
         self.differentiable = not isinstance(op.vjp, NotDifferentiable) and any(o.dtype.is_floating for o in self.outs)
         self.regions = any(hasattr(v, "results") for v in self.attrs.values())
         self.name = "".join(p.capitalize() for p in op.name.split("_")) + "Backward"
@@ -123,7 +124,9 @@ class Pull:
         self.steps: list[tuple[Any, ...]] = []
         self.nodes: list[Node] = []
         self.consts: list[Any] = []
-        if self.refusal is None:
+        if sig.regions:                      # how often a loop runs is known when it has run: its rule computes with the values
+            self.kept = (*range(len(mask)), *(-1 - k for k in range(len(sig.outs))))
+        elif self.refusal is None:
             self._build(sig, mask, present)
 
     def _build(self, sig: Signature, mask: tuple[bool, ...], present: tuple[bool, ...] | None) -> None:
@@ -178,6 +181,14 @@ class Pull:
             put(r)
         return [None if w is None else values[w] if w.__class__ is int else self.sliced(w, values, k) for k, w in enumerate(self.results)]
 
+    def directly(self, b: Any, cts: Sequence[Any], kept: Sequence[Any]) -> list[Any]:
+        """The rule of an op with regions, on tensors."""
+        sig, n = self.sig, len(self.mask)
+        ins, outs = kept[:n], kept[n:]
+        result = sig.op.vjp(b, cts[0], outs[0], *ins, **sig.attrs) if sig.single else sig.op.vjp(b, tuple(cts), tuple(outs), *ins, **sig.attrs)
+        return [None if c is None or not asked else b.sum_to(c.dense(b) if isinstance(c, Slices) else c, x.aval.shape)
+                for c, asked, x in zip(result, self.mask, ins)]
+
     def sliced(self, where: tuple[int, int], values: list[Any], k: int) -> Slices:
         """A row-sparse cotangent of operand ``k``."""
         return Slices(values[where[0]], values[where[1]], self.sig.avals[k].shape)
@@ -215,11 +226,15 @@ def _bytes(aval: Aval) -> int:
     return count * aval.dtype.size
 
 
+def _loud(op: OpDef) -> Any:
+    """The op's ``ref`` for a caller that has NumPy's warnings off."""
+    return getattr(op.ref, "inner", op.ref)
+
+
 def _step(n: Node, where: list[int]) -> tuple[Any, ...]:
     if n.op is OPS["get"]:
         return 1, itemgetter(n.attr("index")), where, None
-    f: Any = n.op.ref
-    kw = n.kw
+    f, kw = _loud(n.op), n.kw
     if isinstance(n.aval, TupleAval):
         dtypes = [a.dtype.np for a in n.aval.elements]
         return -1, lambda *ins: tuple(np.asarray(r, d) for r, d in zip(f(*ins, **kw), dtypes)), where, None

@@ -87,9 +87,13 @@ def initial_seed() -> int:
 
 def stream_of(seed: int | None, graph_seed: int | None) -> Generator:
     """The stream of a call: the default one, or for a ``seed=`` the stream that a graph's operation with these seeds has."""
-    if seed is None:
+    return stream_with((0, 0) if seed is None else (_DEFAULT if graph_seed is None else graph_seed, seed))
+
+
+def stream_with(pair: tuple[int, int]) -> Generator:
+    """The stream of a graph's seed pair; (0, 0), "not seeded", is the default one."""
+    if pair == (0, 0):
         return default_generator
-    pair = (_DEFAULT if graph_seed is None else graph_seed, seed)
     found = _by_seed.get(pair)
     if found is None:
         found = _by_seed[pair] = Generator(0)

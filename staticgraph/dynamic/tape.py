@@ -116,19 +116,25 @@ class OpFn(GradFn):
         plan = self.plan
         if plan.refusal is not None:
             raise refused(self.sig, plan.refusal)
+        if self.sig.regions:
+            given = [c if create or c is None else b.tensor_type._wrap(c) for c in cts]
+            got = plan.directly(b, given, [self._value(b, k, True) for k in plan.kept])
+            return got if create else [None if g is None else g._array for g in got]
         if not self.sig.single:
             plan = self.sig.pull(plan.mask, tuple(c is not None for c in cts))
         values = [c for c in cts if c is not None]
-        if plan.kept:
-            if self.saved is None:
-                raise freed(self)
-            for k in plan.kept:
-                at = self.kept.index(k)
-                array, counter, version = self.saved[at]
-                if counter.version != version:
-                    raise modified(self, k, counter, version)
-                values.append(b.with_history(array, counter, self.edges[k] if k >= 0 else (self, -1 - k)) if create else array)
+        for k in plan.kept:
+            values.append(self._value(b, k, create))
         return plan.record(b, values) if create else plan(values)
+
+    def _value(self, b: Any, k: int, as_tensor: bool) -> Any:
+        """Kept value ``k``: an array, or a tensor with its history."""
+        if self.saved is None:
+            raise freed(self)
+        array, counter, version = self.saved[self.kept.index(k)]
+        if counter.version != version:
+            raise modified(self, k, counter, version)
+        return b.with_history(array, counter, self.edges[k] if k >= 0 else (self, -1 - k)) if as_tensor else array
 
     def free(self) -> None:
         self.saved = None

@@ -11,7 +11,7 @@ from ..transforms.gradient import Slices
 from ..transforms.gradient import gradients as node_gradients
 from .array_ops import stop_gradient
 from .deferred import recorded
-from .funnel import convert, emit, graph_of
+from .funnel import convert, emit, graph_of, is_dynamic
 from .tensor import Tensor
 from .variables import Variable
 
@@ -54,6 +54,8 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
         y_list = _listed(ys)
         x_list = _listed(xs)
         given = [None] * len(y_list) if grad_ys is None else _listed(grad_ys)
+        if is_dynamic([*y_list, *x_list]):
+            return _now(y_list, x_list, given, stop_gradients, getattr(unconnected_gradients, "value", unconnected_gradients))
         tensors = [convert(y) for y in y_list]
         g = graph_of([*tensors, *(x for x in x_list if isinstance(x, (Tensor, Variable)))])
         with g.name_scope(name):
@@ -73,6 +75,17 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
                 k = out.index(None)
                 raise ValueError(f"no differentiable path leads from {x_list[k]} to {', '.join(str(y) for y in y_list)}: {_why(tensors, x_nodes[k])}")
             return out
+
+
+def _now(ys: list[Any], xs: list[Any], given: list[Any], stop_gradients: Any, unconnected: str) -> list[Any]:
+    """``gradients`` of define-by-run tensors, by the tape."""
+    from ..dynamic import transforms, zeros_like
+    if stop_gradients:
+        raise ValueError("stop_gradients names nodes of a graph; for define-by-run tensors use detach() where the path is to end")
+    out = transforms.gradients(ys, xs, given)
+    if unconnected == "error" and any(o is None for o in out):
+        raise ValueError(f"no differentiable path leads from xs[{[o is None for o in out].index(True)}] to ys: it does not require a gradient, or was not used")
+    return [zeros_like(x) if o is None and unconnected == "zero" else o for o, x in zip(out, xs)]
 
 
 def _why(tensors: list[Tensor], x: Any) -> str:
@@ -132,6 +145,9 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """``f(*args)`` returns ``(result, grad_fn)``; ``grad_fn(ct)`` gives the cotangents of the arguments."""
     def call(*args: Any) -> Any:
         with source.hide_own_frames():
+            if is_dynamic(args):
+                from ..dynamic.autograd import with_rule
+                return with_rule(f, args)
             ins = [convert(a) for a in args]
             value, grad_fn = f(*[stop_gradient(t) for t in ins])
             return _attach(value, ins, grad_fn)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import GraphError
-from ..ir.opdef import OPS
 from .shapes import TensorShape, shape_of
 from .tensor import Tensor
 
@@ -36,12 +34,7 @@ def is_now(inputs: Sequence[Any]) -> bool:
 
 
 def compute(inputs: Sequence[Tensor], build: Callable[..., Any]) -> Any:
-    """What ``build`` makes of the operands, computed now. GraphError for an operand that has no value yet."""
+    """What ``build`` makes of the operands, computed now. MixedModesError for an operand that has no value yet."""
     from ..dynamic.tensor import compute as b
-    return build(b, *(i.node if isinstance(i, Now) else b.const(_constant(i)) for i in inputs))
-
-
-def _constant(t: Tensor) -> Any:
-    if t.node.op is not OPS["const"]:
-        raise GraphError(f"{t!r} has no value while its graph is built: it cannot meet a define-by-run tensor in one operation")
-    return t.node.attr("value").array
+    first = next(i.node for i in inputs if isinstance(i, Now))
+    return build(b, *(i.node if isinstance(i, Now) else b.value_of(i, first) for i in inputs))
