@@ -50,6 +50,16 @@ def broadcast_of_broadcast(b: Any, n: Node) -> Node | None:
     return b.broadcast_to(x.inputs[0], shape=n.shape) if x.op is shape.broadcast_to else None
 
 
+@rule(*(op for op in OPS.values() if op.is_elementwise and len(op.signature[0]) > 1 and "guard" not in op.traits))
+def drop_broadcast(b: Any, n: Node) -> Node | None:
+    """An elementwise op stretches its operands by itself: where another operand has the full shape, broadcast_to is no move."""
+    ins = list(n.inputs)
+    for k, x in enumerate(ins):
+        if x.op is shape.broadcast_to and any(i.shape == n.shape for j, i in enumerate(ins) if j != k):
+            ins[k] = x.inputs[0]
+    return b.call(n.op, *ins, **n.kw) if ins != list(n.inputs) else None
+
+
 @rule(shape.slice_)
 def full_slice(b: Any, n: Node) -> Node | None:
     """A slice of everything is no move."""

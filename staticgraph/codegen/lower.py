@@ -10,6 +10,7 @@ from ..ir.graph import ArrayAttr, Node, Region
 from ..ir.opdef import Control, Loops
 from ..schedule.fuse import Group, group_items, is_direct
 from ..schedule.items import Item, ItemBuilder, Value, build_items
+from ..schedule.merge import merge_groups
 from ..schedule.order import Targets, order
 from ..schedule.steps import Buffer, CheckStep, CommitStep, CopyStep, HostStep, KernelStep, SameStep, Step
 from ..schedule.views import contiguous
@@ -70,6 +71,9 @@ class Lowering:
                 builder.views[n].base.buffer = self.constant(n.attr("value"))
         wanted = self._target_values(builder, targets)
         groups = group_items(builder.items, self.fuse)
+        if self.fuse:
+            fixed = {v.item.group for v, b in wanted if b.space != "out"} | {g for g in groups if self._may_fail(g)}
+            groups = merge_groups(groups, builder.items, fixed, {v for v, _ in wanted})
         self._store(groups, wanted)
         plan = Targets()
         late: list[tuple[Value, Buffer]] = []

@@ -140,10 +140,10 @@ class _Grouper:
         candidates = list(tops) if len(tops) == 1 else []
         for group in [*candidates, None]:
             fresh = group is None
-            g = group if group is not None else _open(items[0], level + 1)
+            g = group if group is not None else open_group(items[0], level + 1)
             saved = (len(g.items), set(g.leaves), g.axes, g.rows)
             for i in items:
-                if (i is items[0] and fresh) or _fits(i, g):
+                if (i is items[0] and fresh) or fits(i, g):
                     self._add(i, g)
                     continue
                 for done in g.items[saved[0]:]:
@@ -164,7 +164,7 @@ class _Grouper:
         level = max((v.base.item.group.level for v in item.operands if v.base.item.group is not None), default=0)
         group = _join(item, level, self.latest) if self.fuse else None
         if group is None:
-            group = _open(item, level + 1)
+            group = open_group(item, level + 1)
             self.groups.append(group)
         self._add(item, group)
         self._remember(group)
@@ -181,7 +181,8 @@ class _Grouper:
             self.latest[(group.level, group.domain, group.axes)] = group
 
 
-def _open(item: Item, level: int) -> Group:
+def open_group(item: Item, level: int) -> Group:
+    """A group, still empty, for an item to begin."""
     if item.kind == "scalar":
         return Group("loop", level, domain_of(item.shape))
     if item.kind == "reduce":
@@ -204,7 +205,7 @@ def _join(item: Item, level: int, latest: dict[tuple[Any, ...], Group]) -> Group
     at_top = {v.base.item.group for v in item.operands if v.base.item.group is not None and v.base.item.group.level == level}
     if len(at_top) == 1:
         group = next(iter(at_top))
-        if _fits(item, group):
+        if fits(item, group):
             return group
     if len(at_top) <= 1 or level > 0:
         # a sibling one level up, of the same domain
@@ -213,7 +214,7 @@ def _join(item: Item, level: int, latest: dict[tuple[Any, ...], Group]) -> Group
         for a in ((axes,) if axes is not None else (None,)):
             group = latest.get((level + 1, domain, a))
             # a group remembered before it took a reduction has axes by now
-            if group is not None and _room(item, group) and _same_inputs(item, group) and _runs(item, group):
+            if group is not None and _room(item, group) and _same_inputs(item, group) and runs(item, group):
                 return group
     return None
 
@@ -233,7 +234,8 @@ def _room(item: Item, group: Group) -> bool:
     return len(group.leaves | new) <= MAX_VALUES
 
 
-def _fits(item: Item, group: Group) -> bool:
+def fits(item: Item, group: Group) -> bool:
+    """Whether the group can take the item; a reduction of what the group computes gives it its axes."""
     if group.kind == "single" or not _room(item, group):
         return False
     if group.kind == "gemm":
@@ -250,10 +252,25 @@ def _fits(item: Item, group: Group) -> bool:
                 return False
             group.axes = axes
         return True
-    return _runs(item, group) and _fits_loop(item, group)
+    return runs(item, group) and _fits_loop(item, group)
 
 
-def _runs(item: Item, group: Group) -> bool:
+def joins_reduce(item: Item, group: Group) -> bool:
+    """Whether the group can take a reduction of something in memory; gives the group its axes."""
+    if item.kind != "reduce" or group.kind != "loop" or not _room(item, group):
+        return False
+    source, axes = item.operands[0], reduce_axes(item)
+    if source.base.item.group is group or domain_of(source.shape) != group.domain or group.axes not in (None, axes):
+        return False
+    views = [source] if group.axes is not None else [source, *(v for i in group.items for v in i.operands)]
+    if not all(_run_collapses(domain_strides(v, group), group.domain, axes) for v in views):
+        return False
+    group.axes = axes
+    return True
+
+
+def runs(item: Item, group: Group) -> bool:
+    """The axes that the group reduces are one run for every operand of the item."""
     return not group.axes or all(_run_collapses(domain_strides(v, group), group.domain, group.axes) for v in item.operands)
 
 

@@ -59,18 +59,22 @@ def _named(item: Item) -> set[str]:
     return names - set(measured_in(item.node.attr("size"))) if "measure" in item.node.op.traits else names
 
 
-def _sort(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[Group]], failing: set[Group]) -> list[Group]:
-    position = {g: k for k, g in enumerate(groups)}
-    before: dict[Group, set[Group]] = {g: set() for g in groups}
+def sources(groups: Sequence[Group]) -> dict[Group, dict[Group, None]]:
+    """The groups that must run before each group: those that give its values, and those that measure its sizes."""
+    before: dict[Group, dict[Group, None]] = {g: {} for g in groups}
     measures = {s: g for g in groups for item in g.items if "measure" in item.node.op.traits for s in measured_in(item.node.attr("size"))}
     for g in groups:
         for item in g.items:
-            if measures:
-                before[g] |= {measures[s] for s in _named(item) if s in measures} - {g}
-            for v in item.operands:
-                source = v.base.item.group
+            named_here = sorted(_named(item)) if measures else ()
+            for source in (*(measures.get(s) for s in named_here), *(v.base.item.group for v in item.operands)):
                 if source is not None and source is not g:
-                    before[g].add(source)
+                    before[g][source] = None
+    return before
+
+
+def _sort(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[Group]], failing: set[Group]) -> list[Group]:
+    position = {g: k for k, g in enumerate(groups)}
+    before = {g: set(needs) for g, needs in sources(groups).items()}
     state_writers = {g for b, g in targets.writer.items() if b.space == "state"}
     for buffer, writer in targets.writer.items():
         before[writer] |= {r for r in readers.get(buffer, ()) if r is not writer}
