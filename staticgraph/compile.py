@@ -7,17 +7,20 @@ values from their second on.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from . import source
+from . import diagnose, source
 from .config import Config, log, log_wants
+from .dtypes import as_dtype
 from .errors import GraphError, InternalError_, InvalidArgumentError
 from .ir.aval import Aval, Dim, TupleAval, evaluate, measured_in, symbols_of, upper_bound
+from .ir.evaluate import evaluate as evaluate_nodes
 from .ir.graph import Graph, Node
 from .ir.opdef import Control
 from .ir.substitute import substituted
@@ -156,6 +159,13 @@ class Executable:
         self.first: dict[str, int] = {}
         self.checked: set[tuple[int, ...]] = set()
         self.lock = threading.Lock()
+        self.asked = fetches, feeds, tuple(uninitialized)
+
+    @cached_property
+    def as_written(self) -> Executable:
+        """The same without optimisation, for ``Config.verify``."""
+        fetches, feeds, uninitialized = self.asked
+        return Executable(fetches, feeds, self.config.with_(optimize="O0", verify=False, nan_check=False), uninitialized)
 
     def variant(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Variant, dict[str, int]]:
         """The compiled form for feeds of these shapes, compiled now if there is none."""
@@ -188,22 +198,20 @@ class Executable:
 
     def interpret(self, feeds: Sequence[Any], store: StateStore) -> list[np.ndarray[Any, Any]]:
         """The unoptimised graph through the NumPy meaning of its ops, on the same state; nothing is changed."""
-        from .ir.evaluate import evaluate as run_nodes
-        env: dict[Node, Any] = {}
-        k = 0
-        for (kind, key, node) in self.lowered.inputs:
-            if kind == "feed":
-                env[node] = np.asarray(feeds[k], node.aval.dtype.np)
-                k += 1
-            else:
-                env[node] = _current(store, kind, key)
+        return self._replayed(feeds, lambda kind, key: _current(store, kind, key), lambda stages, env: evaluate_nodes(
+            stages[0][1].outputs, env(stages[0][1])))[:self.n_fetches]
+
+    def _replayed(self, feeds: Sequence[Any], current: Any, use: Callable[..., Any], variant: Variant | None = None) -> Any:
+        """``use(stages, env)`` on the graph as written (and, of a variant, after each of its passes) with numbers for all sizes.
+
+        Called again with more room where a loop's stacks are too small.
+        """
         values = {**sizes_of_feeds(self.feed_avals, [np.shape(f) for f in feeds]), **self.capacities}
         while True:
-            g = specialize(self.lowered.graph, values)
-            inputs = {n.attr("index"): n for n in g.nodes if _is_input(n)}
-            known = {inputs[n.attr("index")]: v for n, v in env.items() if n.attr("index") in inputs} if values else env
+            stages = [("as written", specialize(self.lowered.graph, values))]
+            stages += [(name, specialize(g, values)) for name, g in (variant.stages() if variant else ())]
             try:
-                return run_nodes(g.outputs, known)[:self.n_fetches]
+                return use(stages, lambda g: diagnose.environment(g, self.inputs, feeds, current))
             except InvalidArgumentError as error:
                 if CAPACITY not in str(error):
                     raise
@@ -219,6 +227,10 @@ class Executable:
                 self.capacities = {k: v * 4 for k, v in self.capacities.items()}
                 if max(self.capacities.values()) > 1 << 40:
                     raise InvalidArgumentError(None, None, "a loop with a gradient ran too many times") from full
+            except _NotFinite as found:
+                number = next(k for k, o in enumerate(variant.graph.outputs) if o is found.guard)
+                self._replayed(feeds, lambda kind, key: _current(store, kind, key),
+                               lambda stages, env, k=number: diagnose.raise_not_finite(stages, env, k), variant)
 
 
 def _is_input(n: Node) -> bool:
@@ -263,7 +275,7 @@ class Variant:
         from .codegen.target import host
         from .runtime.executable import NativeProgram
         from .schedule.steps import Buffer
-        self.owner = owner
+        self.owner, self.fixed = owner, dict(fixed)
         config, report = owner.config, owner.report
         report.passes = []
         clock = perf_counter()
@@ -281,6 +293,10 @@ class Variant:
         g = pipeline.run(g, passes, context, lambda name, new, s: report.passes.append(PassReport(name, len(new), s)),
                          verifying=verifying())
         log("graph", "after passes:\n" + str(g)) if log_wants("graph") else None
+        if config.verify:
+            diagnose.refuse_host_operations(g)
+        if config.nan_check:
+            diagnose.with_finite_checks(g)
         self.graph = g
         lap("passes")
 
@@ -351,6 +367,7 @@ class Variant:
         writes = [(key, tuple(evaluate(d, values) for d in aval.shape), dtype) for key, aval, dtype in self.writes]
         lease = store.acquire(self.reads, writes)
         done = False
+        entry = {k: a.copy() for k, a in lease.arrays.items()} if self.owner.config.verify else {}
         try:
             failures: list[Any] = []
             host = host_function(self.program.hosts, values, failures) if self.program.hosts else None
@@ -360,6 +377,8 @@ class Variant:
                 raise_host_failure(*failures[0])
             if status:
                 self._fail(status, error, values)
+            if entry:
+                self._verify(feeds, outs, found, values, entry, lease)
             done = True
         finally:
             store.release(lease, commit=done)
@@ -367,9 +386,37 @@ class Variant:
             outs[k] = _trimmed(outs[k], tuple(evaluate(d, {**values, **found}) for d in self.out_avals[k].shape))
         return outs
 
+    def stages(self) -> list[tuple[str, Graph]]:
+        """The graph after each pass, for a look at what went wrong."""
+        pipeline, passes = default_pipeline(self.owner.config.optimize)
+        out: list[tuple[str, Graph]] = []
+        pipeline.run(specialize(self.owner.lowered.graph, self.fixed), passes, pipeline.PassContext(self.owner.config.fast_math),
+                     lambda name, g, s: out.append((name, g)))
+        return out
+
+    def _verify(self, feeds: Sequence[Any], outs: Sequence[Any], found: Mapping[str, int], values: Mapping[str, int],
+                entry: Mapping[Any, Any], lease: Any) -> None:
+        got = [_trimmed(o, tuple(evaluate(d, {**values, **found}) for d in self.out_avals[k].shape)) if k in self.room else o
+               for k, o in enumerate(outs)]
+        keys = [(kind, uid) for kind, uid, _ in self.owner.versions]
+        got += [lease.arrays[k] for k in keys]
+        try:
+            plain, store = self.owner.as_written, StateStore()
+            for key, before in entry.items():
+                store.load(key, before, as_dtype(before.dtype))
+            want = [*plain.run(feeds, store), *(store.value(k) for k in keys)]
+            self.owner._replayed(feeds, lambda kind, key: entry[kind, key if kind == "variable" else key[0]],
+                                 lambda stages, env: diagnose.raise_where_different(stages, env, got, want), self)
+        except BaseException:
+            for key, before in entry.items():
+                lease.arrays[key][...] = before
+            raise
+
     def _fail(self, status: int, error: Any, values: Mapping[str, int]) -> None:
         if error is not None and self.program.checks[error.check].attr("message") == CAPACITY:
             raise _StackFull
+        if error is not None and self.program.checks[error.check].attr("message") == diagnose.NOT_FINITE:
+            raise _NotFinite(self.program.checks[error.check])
         from .runtime.report import raise_status
         raise_status(self, status, error, values)
 
@@ -382,6 +429,13 @@ def _trimmed(a: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any,
 
 class _StackFull(Exception):
     """A loop's stacks are too small: the run, which has changed nothing, starts again with larger ones."""
+
+
+class _NotFinite(Exception):
+    """A result or a next value is not finite: the run, which has changed nothing, is looked into."""
+
+    def __init__(self, guard: Node) -> None:
+        self.guard = guard
 
 
 def _capacities(nodes: Iterable[Node]) -> set[str]:

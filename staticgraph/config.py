@@ -36,8 +36,9 @@ class Config:
     threads    worker threads of a run; None means ``SG_THREADS`` or the processors this process may use
     optimize   "O0" lowers the graph as written, "O1" cleans it up, "O2" also fuses; results are bit-equal
     fast_math  allow rewrites that change rounding or are wrong for NaN, infinities or signed zeros
-    nan_check  (not yet) stop a run that makes a NaN or an infinity from finite values, and name its op and line
-    verify     (not yet) also interpret the unoptimised graph and name the pass that changed an answer
+    nan_check  fail a run of which a result or a variable's next value is not finite, before anything is committed, and name the op and
+               line where it began (variables then need memory for both values while they are updated)
+    verify     interpret the graph as written beside each run and name the pass that changed an answer, before anything is committed (slow)
     max_bytes  (not yet) arena budget in bytes: recompute in the backward pass rather than exceed it
     cache      keep compiled objects on disk between processes
     """
@@ -55,7 +56,7 @@ class Config:
             raise ValueError(f"Config.optimize must be one of {', '.join(LEVELS)}, got {self.optimize!r}")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"Config.threads must be at least 1, got {self.threads}")
-        for name in ("nan_check", "verify", "max_bytes"):
+        for name in ("max_bytes",):
             if getattr(self, name) not in (False, None):
                 raise NotImplementedError(f"Config.{name} is not available yet")
 

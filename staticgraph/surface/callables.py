@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,13 +61,9 @@ def prepared_call(session: Any, plan: Any, flat: list[Any], feeds: list[Tensor],
     def call(*args: Any) -> Any:
         nonlocal quick, tried
         if quick is not None and not session._closed:
-            outs = [np.empty(shape, dtype) for dtype, shape in quick.outs]
-            status = quick.function(*args, *outs)
-            if status == 0:
-                return quick.answer(outs)
-            if status > 0:
-                quick.frame.clear()
-                raise_reason()
+            done, got = quick(args)
+            if done:
+                return got
         got = slow(*args)
         if not tried:
             tried = True
@@ -84,20 +80,40 @@ class _Quick:
         self.function, self.frame, forget = fast_call(program, feeds, outs)
         weakref.finalize(self, forget)
 
+    def __call__(self, args: Sequence[Any]) -> tuple[bool, Any]:
+        """(True, results), or (False, None) where the long way must be gone: other arrays, a failure to be worded, a call at the same time."""
+        outs = [np.empty(shape, dtype) for dtype, shape in self.outs]
+        status = self.function(*args, *outs)
+        if status == 0:
+            return True, self.answer(outs)
+        if status > 0:
+            self.frame.clear()
+            raise_reason()
+        return False, None
+
 
 def _quick(session: Any, plan: Any, flat: list[Any], feeds: list[Tensor], rebuild: Callable[[Any], Any]) -> Any:
-    """A native call where that is possible: all feeds used, nothing but tensors fetched, all sizes known, no state."""
-    exe = session.last_executable
-    if not available() or plan.defaults or plan.used != feeds or any(not isinstance(f, Tensor) or f in feeds for f in flat) or len(exe.variants) != 1:
+    """A native call where that is possible: all feeds used, and nothing but tensors fetched."""
+    if plan.defaults or plan.used != feeds or any(not isinstance(f, Tensor) or f in feeds for f in flat):
+        return None
+    places = [plan.tensors.index(f) for f in flat]
+    return native_call(session.last_executable, [t.node for t in feeds], places, rebuild)
+
+
+def native_call(exe: Any, feeds: list[Any], places: list[int], rebuild: Callable[[Any], Any]) -> _Quick | None:
+    """The call of an executable that has run, for arrays of ``feeds`` in their order: results at ``places``, put together by ``rebuild``.
+
+    None where a call needs more than arrays: sizes that vary, state, Python functions.
+    """
+    if not available() or len(exe.variants) != 1:
         return None
     variant = next(iter(exe.variants.values()))
     order = [i.key for i in exe.inputs]
-    if variant.symbols or exe.capacities or variant.room or variant.states or variant.program.hosts or order != [t.node for t in feeds] or not all(a.is_static for a in exe.feed_avals):
+    if variant.symbols or exe.capacities or variant.room or variant.states or variant.program.hosts or order != feeds or not all(a.is_static for a in exe.feed_avals):
         return None
     outs = [(a.dtype.np, a.shape) for a in variant.out_avals]
-    places = [plan.tensors.index(f) for f in flat]
     ranks = [len(a.shape) for a in variant.out_avals]
 
     def answer(got: list[Any]) -> Any:
         return rebuild(iter([got[p] if ranks[p] else got[p][()] for p in places]))
-    return _Quick(variant.native, [(t.dtype.np, tuple(t.node.shape)) for t in feeds], outs, answer)
+    return _Quick(variant.native, [(a.dtype.np, tuple(a.shape)) for a in exe.feed_avals], outs, answer)
