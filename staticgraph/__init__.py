@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from typing import Any
 
 __version__ = "0.1.0"
@@ -43,6 +44,11 @@ _MODULES = {
     "functional": "function grad value_and_grad vjp jvp vmap jacfwd jacrev hessian hvp checkpoint",
     "tools.gradcheck": "check_gradients", "tools.draw": "draw",
 }
+# what NumPy, JAX and PyTorch call it
+_ELSEWHERE = {"sum": "reduce_sum", "mean": "reduce_mean", "prod": "reduce_prod", "max": "reduce_max", "min": "reduce_min", "any": "reduce_any",
+              "all": "reduce_all", "logsumexp": "reduce_logsumexp", "dot": "matmul", "tensor": "constant", "array": "constant", "arange": "range",
+              "power": "pow", "concatenate": "concat", "jit": "function", "softmax": "nn.softmax", "no_grad": "dynamic.no_grad", "amax": "reduce_max",
+              "optim": "train", "backward": "gradients", "select": "where", "clip": "clip_by_value", "astype": "cast"}
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 _RENAMED = {"bool": ("dtypes", "bool_"), "slice": ("surface.indexing", "slice_"), "range": ("surface.array_ops", "range_"),
             "tuple": ("surface.variables", "tuple_"), "print": ("surface.checks", "print_"), "strided_slice": ("surface.indexing", "strided_slice"), "newaxis": ("surface.scopes", "newaxis")}
@@ -58,7 +64,9 @@ def __getattr__(name: str) -> Any:
         try:
             value = importlib.import_module(f"{__name__}.surface.math_ops").function_named(name)
         except KeyError:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+            known = _ELSEWHERE.get(name)         # else Python itself looks for a similar name
+            text = f"module {__name__!r} has no attribute {name!r}" + (f"; here it is sg.{known}" if known else "")
+            raise AttributeError(text, name=name, obj=None if known else sys.modules[__name__]) from None
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -39,6 +39,8 @@ class _Traced:
         with self.ledger.as_default():
             feeds = [placeholder(d, list(s), name="arg") for s, d in zip(shapes, dtypes)]
             out = fn(*nest.pack(args, feeds))
+            if out is None:
+                raise ValueError(f"{getattr(fn, '__name__', 'the function')} returned None: does it end with return?")
             self.structure = nest.map_leaves(lambda _: 0, out)
             self.outputs = [convert(t) for t in nest.flatten(out)]
         self.feeds = [t.node for t in feeds]

@@ -30,6 +30,10 @@ def by_while(x, w):
     return sg.while_loop(lambda k, v: k < 4, lambda k, v: (k + 1, cell(v, x[0], w)), (0, x[1]))[1][0]
 
 
+def by_limit(x, w):
+    return sg.reduce_sum(sg.while_loop(lambda v: sg.reduce_sum(v) < 1e9, lambda v: (v * 2.0 + w[0],), (sg.abs(x[0]),), maximum_iterations=3))
+
+
 def by_scan(x, w):
     return sg.reduce_sum(sg.scan(lambda h, r: cell(h, r, w), x, initializer=x[0] * 0.0) * x)
 
@@ -54,7 +58,7 @@ def by_foldr(x, w):
     return sg.reduce_sum(sg.foldr(lambda h, r: cell(h, r, w), x, initializer=x[0]))
 
 
-@pytest.mark.parametrize("fn", [by_cond, by_case, by_while, by_scan, by_scan_from_the_first, by_reverse_scan, by_map, by_foldl, by_foldr],
+@pytest.mark.parametrize("fn", [by_cond, by_case, by_while, by_limit, by_scan, by_scan_from_the_first, by_reverse_scan, by_map, by_foldl, by_foldr],
                          ids=lambda f: f.__name__)
 @pytest.mark.parametrize("sign", (1.0, -1.0))
 def test_control_flow_agrees_between_the_modes(fn, sign):

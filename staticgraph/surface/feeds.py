@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import source
 from .shapes import TensorShape
 from .tensor import Tensor
 
@@ -39,7 +40,9 @@ def prepared(t: Tensor, value: Any) -> np.ndarray[Any, Any]:
         raise ValueError(f"Cannot feed value {str(value)[:60]!r} for Tensor '{t.name}', which has dtype {t.dtype.name}: {error}") from error
     node = t.node.shape if t._record is None else array.shape        # without a rank: what fits is checked for the ranks fed
     if len(node) != array.ndim or any(isinstance(d, int) and d != s for d, s in zip(node, array.shape)) or not TensorShape(list(array.shape)).is_compatible_with(t.shape):
-        raise ValueError(f"Cannot feed value of shape {array.shape} for Tensor '{t.name}', which has shape '{t.shape}'")
+        error = ValueError(f"Cannot feed value of shape {array.shape} for Tensor '{t.name}', which has shape '{t.shape}'")
+        source.add_note(error, f"{t.name} made at {t.node.site.describe()}")
+        raise error
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = np.array(array, order="C")
     return array

@@ -250,7 +250,11 @@ def operands(type: str, args: Sequence[Any], names: Sequence[str] = ("x", "y", "
         if not isinstance(t, Tensor):
             t = convert(t, dtype, names[k]) if not isinstance(t, (np.ndarray, np.generic)) else constant_of(np.asarray(t).astype(dtype.np), dtype, names[k])
         elif t.dtype != dtype:
-            raise DTypeError(f"Input '{names[k]}' of '{type}' Op has type {t.dtype.name} that does not match type {dtype.name} of argument '{names[first]}'.")
+            error = DTypeError(f"Input '{names[k]}' of '{type}' Op has type {t.dtype.name} that does not match type {dtype.name} of argument '{names[first]}'.")
+            for j in (first, k):
+                source.add_note(error, f"{names[j]}: {tensors[j].dtype.name} made at {tensors[j].node.site.describe()}")
+            source.add_note(error, f"hint: nothing is promoted silently; sg.cast(t, sg.{dtype.name}) makes one of the other")
+            raise error
         out.append(t)
     return out
 

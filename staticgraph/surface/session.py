@@ -202,7 +202,9 @@ class BaseSession:
         exe = self._executable(plan)
         if exe.missing:
             v = self.graph.variables[exe.missing[0]]
-            source.raise_at(v.site, FailedPreconditionError(None, v.op, f"Attempting to use uninitialized value {v.op.name}"))
+            error = FailedPreconditionError(None, v.op, f"Attempting to use uninitialized value {v.op.name}")
+            source.add_note(error, "hint: run sg.global_variables_initializer() first, once in each session")
+            source.raise_at(v.site, error)
         arrays = {**plan.defaults, **dict(zip([t.node for t in plan.used], values))}
         self.last_executable = exe
         try:
