@@ -190,16 +190,17 @@ def measured_in(value: object) -> set[str]:
 
 class _Assumed(threading.local):
     pairs: list[tuple[Size, Size]] | None = None
+    every = False                            # also pairs without a measured symbol
 
 
 _assumed = _Assumed()
 
 
 def assume_equal(p: Size, q: Size) -> None:
-    """Called by shape rules that take two different expressions to be equal; pairs with a measured symbol are kept for ``assumptions``."""
+    """Called by shape rules that take two different expressions to be equal; ``assumptions`` keeps the pairs."""
     if p is q or not (isinstance(p, Dim) or isinstance(q, Dim)) or _assumed.pairs is None:
         return
-    if measured_in(p) or measured_in(q):
+    if _assumed.every or measured_in(p) or measured_in(q):
         _assumed.pairs.append((p, q))
 
 
@@ -210,13 +211,18 @@ def assume_at_most(p: Size, q: Size) -> None:
 
 
 @contextmanager
-def assumptions() -> Iterator[list[tuple[Size, Size]]]:
-    """Within: the pairs of sizes that shape rules take to be equal although only the run can tell."""
-    saved, _assumed.pairs = _assumed.pairs, []
+def assumptions(every: bool = False) -> Iterator[list[tuple[Size, Size]]]:
+    """Within: the pairs of sizes that shape rules take to be equal although only the run can tell.
+
+    Without ``every`` only pairs with a measured symbol: the others can be told from the shapes of the feeds.
+    """
+    saved = _assumed.pairs, _assumed.every
+    pairs: list[tuple[Size, Size]] = []
+    _assumed.pairs, _assumed.every = pairs, every
     try:
-        yield _assumed.pairs
+        yield pairs
     finally:
-        _assumed.pairs = saved
+        _assumed.pairs, _assumed.every = saved
 
 
 def upper_bound(size: Size, bounds: Mapping[str, Size]) -> Size:
