@@ -170,8 +170,8 @@ def header_text(name: str, entries: Sequence[Entry], variables: Sequence[Variabl
     targets = ", ".join(manifest["targets"])
     least = NEEDS.get(manifest["targets"][0])
     out = [f"/* {name}: exported by staticgraph {manifest['versions']['staticgraph']}; code for {targets}" + (f" (at least {least})" if least else "") + ".\n",
-           "   Arrays are contiguous, row-major and aligned to their element; outputs must not overlap inputs. Nothing here allocates or locks:\n"
-           "   a function may be called from several threads at once, each with its own sg_call, workspace and outputs. */\n",
+           ("   Arrays are contiguous, row-major and aligned to their element; outputs must not overlap inputs. Nothing here allocates or locks:\n"
+           "   a function may be called from several threads at once, each with its own sg_call, workspace and outputs. */\n"),
            f"#ifndef {guard}\n#define {guard}\n\n#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n\n", COMMON, "\n",
            '#ifdef __cplusplus\nextern "C" {\n#endif\n\n']
     if owned:
@@ -199,9 +199,9 @@ SG_IMPORT const char *{name}_manifest(void);
 #endif
 
 """)
-    out += [DESCRIBE, f"/* The message with the numbers of this failure: char text[512]; puts({name}_describe(status, &call, text, sizeof text)); */\n"
+    out += [DESCRIBE, (f"/* The message with the numbers of this failure: char text[512]; puts({name}_describe(status, &call, text, sizeof text)); */\n"
             f"static inline char *{name}_describe(int32_t status, const sg_call *call, char *buffer, size_t room) {{\n"
-            f"  return sg_describe({name}_error_message(status), {name}_error_values(status), &call->error, buffer, room);\n}}\n\n", THREADS,
+            f"  return sg_describe({name}_error_message(status), {name}_error_values(status), &call->error, buffer, room);\n}}\n\n"), THREADS,
             f"\n#endif /* {guard} */\n"]
     return "".join(out)
 
