@@ -33,6 +33,7 @@ def merge_groups(groups: Sequence[Group], items: Sequence[Item], fixed: Containe
         windows = [_Window(current[k:k + WINDOW], place, fixed) for k in range(0, len(current), WINDOW)]
         current = [g for w in windows for g in w.run(siblings)]
         _compute_again(current, place, fixed, wanted)
+        current = [g for g in current if g.items]            # all of a group may have been computed elsewhere
     return _sorted(current, place)
 
 
