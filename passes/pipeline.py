@@ -21,6 +21,8 @@ from .dce import dce
 from .expand import expand, expand_rules
 from .fold import fold, fold_rule
 from .lower_state import Lowered, lower_state
+from .rematerialize import candidates as rematerialize_candidates
+from .rematerialize import rematerialize
 
 
 @graph_pass(needs={"pure"}, gives={"canonical", "expanded", "folded", "simplified", "merged"})
@@ -38,7 +40,8 @@ def simplify(g: Graph, context: PassContext) -> Graph:
     return dce(rewrite(g, rules, fast_math=context.fast_math, log=context.log), context)
 
 
-# lower_state runs before these (it makes the graph pure); fusion follows them in staticgraph.schedule, on items whose
+# lower_state runs before these (it makes the graph pure). rematerialize runs after them, under Config.max_bytes, and staticgraph.compile chooses
+# its number of segments by the arena that each gives. Fusion follows them in staticgraph.schedule, on items whose
 # views are resolved: a fused group needs strides, which the IR does not have.
 O2: tuple[GraphPass, ...] = (
     dce,            # first: gradients nobody asked for need no simplifying
@@ -83,4 +86,4 @@ def run(g: Graph, passes: Sequence[GraphPass], context: PassContext, observe: Ca
     return g
 
 
-__all__ = ["LEVELS", "SINGLE", "Lowered", "PassContext", "check", "lower_state", "run"]
+__all__ = ["LEVELS", "SINGLE", "Lowered", "PassContext", "check", "lower_state", "rematerialize", "rematerialize_candidates", "run"]

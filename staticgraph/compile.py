@@ -11,23 +11,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import diagnose, source
+from . import diagnose
 from .config import Config, log, log_wants
 from .dtypes import as_dtype
-from .errors import GraphError, InternalError_, InvalidArgumentError
+from .errors import InternalError_, InvalidArgumentError, ResourceExhaustedError
 from .ir.aval import Aval, Dim, TupleAval, evaluate, measured_in, symbols_of, upper_bound
 from .ir.evaluate import evaluate as evaluate_nodes
 from .ir.graph import Graph, Node
 from .ir.opdef import Control
-from .ir.substitute import substituted
 from .ir.text import print_node
 from .ops.control import CAPACITY
 from .runtime.hostcall import host_function, raise_host_failure
 from .runtime.state import StateStore
+from .specialize import check_sizes, sizes_of_feeds, specialize
+
+if TYPE_CHECKING:
+    from .codegen.lower import Lowering
+    from .codegen.program import Program
 
 
 @dataclass
@@ -65,60 +69,6 @@ def default_pipeline(level: str) -> Any:
     # ``import passes`` fail when it comes first (a cycle through ``staticgraph/__init__``)
     from passes import pipeline
     return pipeline, pipeline.LEVELS[level]
-
-
-# ---- sizes -----------------------------------------------------------------------------------------------------------------
-
-
-def sizes_of_feeds(avals: Sequence[Aval], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-    """Values of the symbols that the feeds' shapes give."""
-    values: dict[str, int] = {}
-    for aval, shape in zip(avals, shapes):
-        for d, s in zip(aval.shape, shape):
-            if isinstance(d, Dim) and d.const == 0 and len(d.terms) == 1 and d.terms[0][1] == 1 and d.terms[0][0].kind == "sym":
-                values.setdefault(d.terms[0][0].name, s)
-    return values
-
-
-def specialize(g: Graph, values: Mapping[str, int]) -> Graph:
-    """The graph with symbols replaced by numbers; every node's shape is inferred again.
-
-    InvalidArgumentError at the user's line where sizes that were taken to be equal are not.
-    """
-    if not values:
-        return g
-    out = Graph(intern=True)
-    made: dict[Node, Node] = {}
-    for n in g.nodes:
-        attrs = tuple((k, substituted(v, values)) for k, v in n.attrs)
-        inputs = tuple(made[i] for i in n.inputs)
-        expected = n.aval.substitute(values)
-        check_node(n, inputs, dict(attrs), expected)
-        new = out.add(n.op, inputs, attrs, expected, control=[made[c] for c in n.control], site=n.site, role=n.role)
-        made[n] = new
-    out.outputs = tuple(made[o] for o in g.outputs)
-    return out
-
-
-def check_node(n: Node, inputs: Sequence[Node], attrs: dict[str, Any], expected: Any) -> None:
-    """Refuse a node whose operands' actual sizes do not give the shape that was inferred while building."""
-    try:
-        actual = n.op.infer(*[i.aval for i in inputs], **attrs)
-    except GraphError as error:
-        actual = str(error)
-    if actual != expected:
-        what = actual if isinstance(actual, str) else _mismatch(n, inputs, expected)
-        source.raise_at(n.site, InvalidArgumentError(None, n, what))
-
-
-def _mismatch(n: Node, inputs: Sequence[Node], expected: Any) -> str:
-    shapes = " vs. ".join("[" + ",".join(map(str, i.aval.shape)) + "]" for i in inputs if isinstance(i.aval, Aval))
-    return f"Incompatible shapes: {shapes} ({n.op.name} was built for a result {expected})"
-
-
-def check_sizes(g: Graph, values: Mapping[str, int]) -> None:
-    """Refuse sizes of a run that do not fit the graph (``specialize`` without keeping the result)."""
-    specialize(g, values)
 
 
 # ---- executables -------------------------------------------------------------------------------------------------------------
@@ -159,6 +109,7 @@ class Executable:
         self.first: dict[str, int] = {}
         self.checked: set[tuple[int, ...]] = set()
         self.lock = threading.Lock()
+        self.segments = 1                    # of the backward pass's plan, where Config.max_bytes asks for one
         self.asked = fetches, feeds, tuple(uninitialized)
 
     @cached_property
@@ -270,11 +221,8 @@ class Variant:
     """An executable compiled for some sizes as constants and the others as run-time values."""
 
     def __init__(self, owner: Executable, fixed: Mapping[str, int]) -> None:
-        from .codegen.lower import Lowering
-        from .codegen.program import assemble
         from .codegen.target import host
         from .runtime.executable import NativeProgram
-        from .schedule.steps import Buffer
         self.owner, self.fixed = owner, dict(fixed)
         config, report = owner.config, owner.report
         report.passes = []
@@ -297,11 +245,55 @@ class Variant:
             diagnose.refuse_host_operations(g)
         if config.nan_check:
             diagnose.with_finite_checks(g)
-        self.graph = g
         lap("passes")
+        self.target = host()
+        self.symbols = [s for s in owner.symbols if s not in fixed] + list(owner.capacities)
+        self.graph, low, self.program = self._fitted(g)
+        lap("schedule and emit")
+        report.kernels = [k.title for k in low.kernels]
+        report.groups = len(low.kernels)
+        report.arena_bytes = self.program.workspace
+        if log_wants("memory"):
+            log("memory", self.program.arena.chart())
+        if log_wants("kernels"):
+            log("kernels", "\n".join(f"{k.title}  tasks={k.tasks}" for k in low.kernels))
+        self.native = NativeProgram(self.program, self.target, config)
+        lap("machine code")
+        self.has_error = bool(self.program.checks)
 
-        target = host()
-        low = Lowering(target, fuse=config.optimize == "O2")
+    def _fitted(self, g: Graph) -> tuple[Graph, Lowering, Program]:
+        """Schedule ``g``; where ``max_bytes`` asks for less memory, what is kept for the backward pass is recomputed.
+
+        With sizes that only a run knows, as at the first sizes. ResourceExhaustedError where no plan fits.
+        """
+        budget, owner = self.owner.config.max_bytes, self.owner
+        low, program = self._schedule(g)
+        if budget is None or (isinstance(program.workspace, int) and program.workspace <= budget):
+            return g, low, program
+        pipeline, _ = default_pipeline("O0")
+        least = program.workspace
+        for segments in [owner.segments] if isinstance(least, Dim) else pipeline.rematerialize_candidates(g):
+            if segments < 2:
+                break
+            new = pipeline.rematerialize(g, segments)
+            low, program = self._schedule(new)
+            if isinstance(program.workspace, Dim) or program.workspace <= budget:
+                owner.segments = segments
+                self.owner.report.passes.append(PassReport("rematerialize", len(new), 0.0))
+                return new, low, program
+            least = min(least, program.workspace)
+        if isinstance(least, Dim):
+            return g, low, program
+        raise ResourceExhaustedError(None, None, f"Config.max_bytes is {budget:,}, but no plan needs less than {least:,} bytes: "
+                                                 "the values that one operation reads and writes must be there at once")
+
+    def _schedule(self, g: Graph) -> tuple[Lowering, Program]:
+        """Kernels, buffers and words of a graph; sets what a run has to know about inputs, results and state."""
+        from .codegen.lower import Lowering
+        from .codegen.program import assemble
+        from .schedule.steps import Buffer
+        owner = self.owner
+        low = Lowering(self.target, fuse=owner.config.optimize == "O2")
         bound: dict[Node, Any] = {}
         self.states: list[Any] = []          # keys of the store, by state index
         slots: dict[Any, int] = {}
@@ -338,20 +330,7 @@ class Variant:
         self.reads = [k for k in slots if k in reads]
         self.states = list(slots)
         low.lower(g.nodes, bound, targets)
-        lap("schedule and emit")
-        symbols = [s for s in owner.symbols if s not in fixed] + list(owner.capacities)
-        self.symbols = symbols
-        self.program = assemble(low, symbols)
-        report.kernels = [k.title for k in low.kernels]
-        report.groups = len(low.kernels)
-        report.arena_bytes = self.program.workspace
-        if log_wants("memory"):
-            log("memory", self.program.arena.chart())
-        if log_wants("kernels"):
-            log("kernels", "\n".join(f"{k.title}  tasks={k.tasks}" for k in low.kernels))
-        self.native = NativeProgram(self.program, target, config)
-        lap("machine code")
-        self.has_error = bool(self.program.checks)
+        return low, assemble(low, self.symbols)
 
     @staticmethod
     def _slot(slots: dict[Any, int], key: Any) -> int:

@@ -39,7 +39,8 @@ class Config:
     nan_check  fail a run of which a result or a variable's next value is not finite, before anything is committed, and name the op and
                line where it began (variables then need memory for both values while they are updated)
     verify     interpret the graph as written beside each run and name the pass that changed an answer, before anything is committed (slow)
-    max_bytes  (not yet) arena budget in bytes: recompute in the backward pass rather than exceed it
+    max_bytes  bytes for the temporaries of a run: values are computed a second time in the backward pass rather than kept where they would
+               exceed it (ResourceExhaustedError where no plan fits)
     cache      keep compiled objects on disk between processes
     """
 
@@ -56,9 +57,8 @@ class Config:
             raise ValueError(f"Config.optimize must be one of {', '.join(LEVELS)}, got {self.optimize!r}")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"Config.threads must be at least 1, got {self.threads}")
-        for name in ("max_bytes",):
-            if getattr(self, name) not in (False, None):
-                raise NotImplementedError(f"Config.{name} is not available yet")
+        if self.max_bytes is not None and self.max_bytes < 0:
+            raise ValueError(f"Config.max_bytes must not be negative, got {self.max_bytes}")
 
     def with_(self, **changes: Any) -> Config:
         """A copy with some settings changed."""

@@ -85,3 +85,43 @@ def test_derivatives_at_the_smallest_numbers(activation, dtype):
     got = sg.grad(lambda x: sg.reduce_sum(activation(x)))(at)
     assert got[0] == pytest.approx(got[2], rel=1e-6) and got[1] == got[3] == got[5]
     assert got[0] != got[1] or activation is sg.nn.elu
+
+
+# ---- Config.max_bytes: the compiler chooses what to recompute -----------------------------------------------------------------------------
+
+
+def deep(config):
+    """(values of a training step's gradients, arena bytes, products in the graph) of a deep chain under ``config``."""
+    with sg.Graph().as_default():
+        h = sg.placeholder(sg.float64, [ROWS, WIDTH])
+        ws = [sg.Variable(w) for w in weights]
+        loss = sg.reduce_sum(sg.square(layers(h, [w.read_value() for w in ws])))
+        gradients = sg.gradients(loss, ws)
+        step = sg.train.GradientDescentOptimizer(0.01).apply_gradients(list(zip(gradients, ws)))
+        with sg.Session(config=config) as sess:
+            sess.run(sg.global_variables_initializer())
+            got = sess.run([loss, gradients, step], {h: x})
+            variant = next(iter(sess.last_executable.variants.values()))
+            return [got[0], *got[1], *sess.run(ws)], variant.program.workspace, sum(n.op.name == "matmul" for n in variant.graph)
+
+
+@pytest.fixture(scope="module")
+def unlimited():
+    return deep(sg.Config())
+
+
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.3])
+def test_a_budget_is_kept_and_no_bit_changes(unlimited, share):
+    budget = int(unlimited[1] * share)
+    values, arena, products = deep(sg.Config(max_bytes=budget))
+    assert arena <= budget and products > unlimited[2]
+    assert all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in zip(values, unlimited[0]))
+
+
+def test_a_budget_that_suffices_changes_nothing(unlimited):
+    assert deep(sg.Config(max_bytes=unlimited[1]))[1:] == unlimited[1:]
+
+
+def test_a_budget_that_no_plan_meets_says_what_is_possible():
+    with pytest.raises(sg.errors.ResourceExhaustedError, match=r"max_bytes is 1,000, but no plan needs less than [\d,]+ bytes"):
+        deep(sg.Config(max_bytes=1000))

@@ -15,6 +15,7 @@ import struct
 import sys
 import sysconfig
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,12 @@ def available() -> bool:
             and not sysconfig.get_config_var("Py_TRACE_REFS") and sys.byteorder == "little")
 
 
+@cache
+def _definition() -> _MethodDef:
+    """One for all functions and for ever: the collector reads it of a function that is already dying."""
+    return _MethodDef(b"run", engine().fastcall, 0x80, None)
+
+
 def fast_call(program: Any, feeds: Sequence[tuple[Any, tuple[int, ...]]], outs: Sequence[tuple[Any, tuple[int, ...]]]) -> Any:
     """A function of the fed arrays followed by the arrays for the results; ``feeds`` and ``outs`` are (NumPy dtype, shape).
 
@@ -166,11 +173,10 @@ def fast_call(program: Any, feeds: Sequence[tuple[Any, tuple[int, ...]]], outs: 
     frame.cancel.value = 0
     record = (ctypes.c_int64 * len(values))(*values)
     payload = struct.pack("q", ctypes.addressof(record))     # ``self`` of the function: a bytes object that holds the address
-    definition = _MethodDef(b"run", engine().fastcall, 0x80, None)
     make = api.PyCMethod_New
     make.argtypes, make.restype = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object, ctypes.c_void_p], ctypes.py_object
-    function = make(ctypes.addressof(definition), payload, payload, None)
-    _ALIVE[payload] = (function, definition, record, kept)
+    function = make(ctypes.addressof(_definition()), payload, payload, None)
+    _ALIVE[payload] = (function, record, kept)
     return function, frame, lambda: _ALIVE.pop(payload, None)
 
 
