@@ -35,21 +35,35 @@ class _Checkpoint(GradFn):
             if t._version != v:
                 raise modified_value(self, "an argument", t.aval, t.counter, v)
         # copies stand for the arguments, so that what the function closes over is told from them
-        copies = {id(t): t if create else t.detach().requires_grad_(t.requires_grad) for t in self.tensors}
+        copies = {id(t): compute.identity(t) if create else t.detach().requires_grad_(t.requires_grad) for t in self.tensors}
         with GradMode(True), random.default_generator.at(self.stream):
             again = self.fn(*[copies[id(a)] if isinstance(a, Tensor) else a for a in self.args])
         outs = (again,) if isinstance(again, Tensor) else tuple(again)
         roots = [(edge_of(r), ct if create else Tensor._wrap(ct)) for r, ct in zip(outs, cts) if ct is not None and r.requires_grad]
         mine = [edge_of(copies[id(t)]) for t in self.tensors]
-        found = walk_back(b, roots, False, create, mine if create else None)
-        out = [None if e is None else found.pop(e, None) for e in mine]
-        for e, ct in found.items():          # what the function closes over
-            if isinstance(e[0], AccumulateGrad):
-                e[0].variable._add_grad(ct if create else Tensor._wrap(ct), create)
-        return out
+        closed = _leaves([e[0] for e, _ in roots], {e[0] for e in mine if e is not None})
+        found = walk_back(b, roots, create, create, [*mine, *closed])
+        for e in closed:
+            if e in found:
+                e[0].variable._add_grad(found[e] if create else Tensor._wrap(found[e]), create)
+        return [None if e is None else found.get(e) for e in mine]
 
     def free(self) -> None:
         self.spent = True
+
+
+def _leaves(starts: list[Any], stops: set[Any]) -> list[Any]:
+    """Edges of the leaves below ``starts``, those behind ``stops`` left out."""
+    found, seen, stack = [], set(stops), starts
+    while stack:
+        fn = stack.pop()
+        if fn in seen:
+            continue
+        seen.add(fn)
+        if isinstance(fn, AccumulateGrad):
+            found.append((fn, 0))
+        stack += [e[0] for e in fn.edges if e is not None]
+    return found
 
 
 def checkpoint(fn: Callable[..., Any], *args: Any) -> Any:

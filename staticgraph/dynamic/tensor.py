@@ -223,7 +223,9 @@ class Tensor:
         return format(self.item(), spec) if spec and not self._array.ndim else format(str(self), spec)
 
     def __repr__(self) -> str:
-        text = np.array2string(self._array, separator=", ", prefix="tensor(", precision=4, floatmode="maxprec_equal")
+        with np.errstate(all="ignore"):
+            whole = self.dtype.kind != "f" or bool((np.trunc(self._array) == self._array)[np.isfinite(self._array)].all())
+        text = np.array2string(self._array, separator=", ", prefix="tensor(", precision=4, floatmode="maxprec_equal" if whole else "fixed")
         plain = "float32", "int64", "bool"
         extra = f", size={list(self.shape)}" if not self._array.size and self.shape != (0,) else ""
         extra += "" if self.dtype.name in plain and (self._array.size or self.dtype.name == "float32") else f", dtype={self.dtype.name}"
