@@ -36,6 +36,7 @@ class _Traced:
     def __init__(self, fn: Callable[..., Any], args: Any, shapes: Sequence[tuple[Any, ...]], dtypes: Sequence[Any], config: Config, dynamic: bool) -> None:
         from .compile import compile_graph
         self.ledger = Graph()
+        self.ledger.traced = f"{getattr(fn, '__name__', 'fn')}()"
         with self.ledger.as_default():
             feeds = [placeholder(d, list(s), name="arg") for s, d in zip(shapes, dtypes)]
             out = fn(*nest.pack(args, feeds))
@@ -43,6 +44,7 @@ class _Traced:
                 raise ValueError(f"{getattr(fn, '__name__', 'the function')} returned None: does it end with return?")
             self.structure = nest.map_leaves(lambda _: 0, out)
             self.outputs = [convert(t) for t in nest.flatten(out)]
+        self.ledger.finalize()                           # a value that was kept outside cannot be used any more
         self.feeds = [t.node for t in feeds]
         self.executable = compile_graph([t.node for t in self.outputs], self.feeds, config)
         if dynamic:

@@ -191,3 +191,71 @@ def test_prepared_calls_draw_new_numbers_and_compute_at_once():
     for _ in range(4):
         g(x)
     assert type(g(dy.tensor(x))) is dy.Tensor
+
+
+# ---- what Python may not ask while a function is traced ------------------------------------------------------------------------------
+
+def by_while(x):
+    while sg.reduce_sum(x) < 10.0:
+        x = x * 2.0
+    return x
+
+
+def by_item(x):
+    x[0] = 1.0
+    return x
+
+
+REFUSED = {
+    "if": (lambda x: x if x > 0 else -x, 1.0, TypeError, "sg.cond"), "while": (by_while, v, TypeError, "sg.while_loop"), "and": (lambda x: x > 0 and x, 1.0, TypeError, "sg.where"),
+    "==": (lambda x: x if x == 1.0 else -x, 1.0, TypeError, "sg.cond"), "float": (lambda x: x * float(x), 1.0, TypeError, "return it and use float\\(\\)"),
+    "int": (lambda x: x * int(x), 1.0, TypeError, "sg.cast"), "range": (lambda x: [k for k in range(x)], np.int32(3), TypeError, "sg.while_loop"),
+    "list index": (lambda x: [1.0, 2.0][x], np.int32(1), TypeError, "sg.gather"), "np.sin": (np.sin, v, TypeError, "Use sg.sin"), "np.sum": (np.sum, v, TypeError, "Use sg.reduce_sum"),
+    "np.max": (np.max, v, TypeError, "Use sg.reduce_max"), "np.asarray": (np.asarray, v, NotImplementedError, "to a numpy array"),
+    "np.arctan2": (lambda x: np.arctan2(x, x), v, TypeError, "Use sg.atan2|same meaning"), "np.concatenate": (lambda x: np.concatenate([x, x]), v, TypeError, "to a numpy array"),
+    "x[0] = 1": (by_item, v, TypeError, "sg.where\\(mask, new, old\\)"), "len of a scalar": (len, 1.0, TypeError, "sg.shape\\(t\\)\\[0\\]"), "iteration of a scalar": (list, 1.0, TypeError, "sg.unstack")}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_needs_a_value_is_refused_with_the_line_and_the_remedy(name):
+    fn, argument, kind, remedy = REFUSED[name]
+    with pytest.raises(kind, match=remedy) as caught:
+        sg.function(fn)(argument)
+    assert "has no value while the graph is built" in str(caught.value)
+    notes = "\n".join(caught.value.__notes__)
+    assert "asked for at test_functional.py:" in notes and "was made at test_functional.py:" in notes
+
+
+def test_numpy_operands_on_the_left_are_operators():
+    f = sg.function(lambda x: np.ones(3) + x * np.float64(2) - np.array([1.0, 2.0, 3.0]) / x)
+    assert np.allclose(f(v), 1 + v * 2 - np.array([1, 2, 3]) / v)
+    assert np.array_equal(sg.function(lambda x: np.ones(3) < x)(v), 1 < v) and np.array_equal(sg.function(lambda x: np.eye(3) @ x[:, None])(v), v[:, None])
+
+
+def test_a_traced_function_knows_its_sizes_and_compares_elements():
+    assert sg.function(lambda x: sum(row * 2.0 for row in x))(v) == 7 and sg.function(lambda x: x * float(len(x)))(v).tolist() == [1.5, 3, 6]
+    assert sg.function(lambda x: sg.cast(x == 1.0, sg.float64) + sg.cast(x != 1.0, sg.float64) * 3.0)(v).tolist() == [3, 1, 3]
+    with sg.Graph().as_default():
+        x = sg.placeholder(sg.float32, [2])
+        assert (x == x) is True and (x == 1.0) is False and (x != 1.0) is True          # TF1: identity
+        with pytest.raises(TypeError, match="iterating"):
+            list(x)
+
+
+def test_a_leaked_value_is_refused_with_both_lines():
+    kept = []
+
+    def f(x):
+        kept.append(x * 2.0)                 # it leaks here
+        return x
+    sg.function(f)(v)
+    for use in (lambda: kept[0] + 1.0, lambda: sg.sin(kept[0]), lambda: 1.0 - kept[0], lambda: sg.reduce_sum(kept[0])):
+        with pytest.raises(sg.GraphError, match="a value of f\\(\\) is used after its trace has ended.*Return it from the function") as caught:
+            use()                            # and is used here
+        notes = "\n".join(caught.value.__notes__)
+        assert "it leaks here" in notes and "used at test_functional.py" in notes
+    with pytest.raises(TypeError, match="leaked value of f\\(\\), whose trace has ended"):
+        float(kept[0])
+    with pytest.raises(ValueError, match="must be from the same graph") as caught:
+        sg.function(lambda x: x + kept[0])(v)
+    assert "leaked value of f()" in "\n".join(caught.value.__notes__)

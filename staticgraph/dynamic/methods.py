@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,15 @@ def call(name: str, *inputs: Any, **attrs: Any) -> Any:
     except Exception as error:
         _at_user_line(error)
         raise
+
+
+def hidden(f: Any) -> Any:
+    """Errors of ``f`` show the user's line last."""
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kw: Any) -> Any:
+        with source.hide_own_frames():
+            return f(*args, **kw)
+    return wrapped
 
 
 def _at_user_line(error: Exception) -> None:
@@ -68,7 +78,8 @@ def _in_place(name: str, op_name: str) -> Callable[..., Any]:
     op = OPS[op_name]
 
     def method(self: Tensor, *others: Any, **attrs: Any) -> Tensor:
-        return self._in_place(name, op, *others, **attrs)
+        with source.hide_own_frames():
+            return self._in_place(name, op, *others, **attrs)
     return _named(method, name, f"``{op_name}`` in the tensor's own memory; gives the tensor.")
 
 
@@ -82,7 +93,8 @@ def _scaled(method: str, sign: str) -> Callable[..., Any]:
     plain = _binary(sign)
 
     def with_alpha(self: Tensor, other: Any, *, alpha: Any = 1) -> Any:
-        return plain(self, other if alpha == 1 else compute.mul(*compute.operands(None, (other if isinstance(other, Tensor) else compute.const(other, self.dtype), alpha))))
+        with source.hide_own_frames():
+            return plain(self, other if alpha == 1 else compute.mul(*compute.operands(None, (other if isinstance(other, Tensor) else compute.const(other, self.dtype), alpha))))
     return _named(with_alpha, method, f"self {'+' if sign == 'add' else '-'} alpha * other")
 
 
@@ -90,9 +102,10 @@ def _scaled_in_place(name: str, sign: str) -> Callable[..., Any]:
     op = OPS[sign]
 
     def with_alpha(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-        if alpha != 1:
-            other = call("mul", other if isinstance(other, Tensor) else compute.const(other, self.dtype), alpha)
-        return self._in_place(name, op, other)
+        with source.hide_own_frames():
+            if alpha != 1:
+                other = call("mul", other if isinstance(other, Tensor) else compute.const(other, self.dtype), alpha)
+            return self._in_place(name, op, other)
     return _named(with_alpha, name, f"self {'+' if sign == 'add' else '-'}= alpha * other")
 
 
@@ -155,6 +168,7 @@ def _round(self: Tensor, decimals: int = 0) -> Any:
     return call("div", call("rint", call("mul", self, scale)), scale)
 
 
+@hidden
 def clamp(self: Tensor, min: Any = None, max: Any = None) -> Any:
     """Between ``min`` and ``max`` (either may be None). The gradient passes inside and at the bounds, as in PyTorch."""
     if min is None and max is None:
@@ -168,6 +182,7 @@ def clamp(self: Tensor, min: Any = None, max: Any = None) -> Any:
         return out
 
 
+@hidden
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """``x`` where the condition holds, else ``y``; with the condition alone, its True positions by axis."""
     if x is None and y is None:
@@ -190,6 +205,7 @@ def lerp(self: Tensor, end: Any, weight: Any) -> Any:
     return self + weight * (end - self)                                      # type: ignore[operator]
 
 
+@hidden
 def cast_to(self: Tensor, *args: Any, **kw: Any) -> Any:
     """Of another dtype (``t.to(sg.float64)``, ``t.to(other)``); devices are accepted, there is one."""
     for a in (*args, kw.get("dtype"), kw.get("other")):
@@ -215,7 +231,7 @@ def _install() -> None:
         setattr(put, name, _binary(op))
     for name, op in _IN_PLACE.items():
         setattr(put, name + "_", _in_place(name + "_", op))
-    put.div = _named(divide, "div", divide.__doc__ or "")
+    put.div = _named(hidden(divide), "div", divide.__doc__ or "")
     put.add, put.sub = _scaled("add", "add"), _scaled("sub", "sub")
     put.add_, put.sub_ = _scaled_in_place("add_", "add"), _scaled_in_place("sub_", "sub")
     for new, old in _ALIASES.items():
@@ -226,8 +242,8 @@ def _install() -> None:
         setattr(put, f"__{python}__", _binary(op))
         setattr(put, f"__r{python}__", _binary(op, reverse=True))
         setattr(put, f"__i{python}__", _in_place(f"{python}_", op))
-    put.__truediv__ = lambda self, other: divide(self, other)
-    put.__rtruediv__ = lambda self, other: divide(other, self)
+    put.__truediv__ = hidden(lambda self, other: divide(self, other))
+    put.__rtruediv__ = hidden(lambda self, other: divide(other, self))
     put.__itruediv__ = _in_place("div_", "div")
     for python, logical, bits in (("and", "logical_and", "bitwise_and"), ("or", "logical_or", "bitwise_or"), ("xor", "logical_xor", "bitwise_xor")):
         forward, reverse = _logic(logical, bits)
@@ -238,9 +254,8 @@ def _install() -> None:
     put.__eq__, put.__ne__ = _equality("equal"), _equality("not_equal")
     put.__hash__ = object.__hash__
     put.__lshift__, put.__rshift__ = _binary("left_shift"), _binary("right_shift")
-    put.__matmul__ = lambda self, other: matmul(self, other)
-    put.__rmatmul__ = lambda self, other: matmul(other, self)
-    put.matmul = put.mm = put.bmm = put.mv = put.dot = _named(lambda self, other: matmul(self, other), "matmul", matmul.__doc__ or "")
+    put.__matmul__ = put.matmul = put.mm = put.bmm = put.mv = put.dot = matmul
+    put.__rmatmul__ = _named(hidden(lambda self, other: matmul(other, self)), "__rmatmul__", matmul.__doc__ or "")
     put.__neg__, put.__abs__ = put.neg, put.abs
     put.__pos__ = lambda self: self
     put.__invert__ = lambda self: call("logical_not" if self.dtype.is_bool else "invert", self)

@@ -15,22 +15,11 @@ from ..ir.aval import product
 from ..ops.helpers import normalize_axes, normalize_axis
 from ..ops.shape import resolve_shape
 from .indexing import OutOfBounds, basic
-from .methods import call
+from .methods import call, hidden
 from .tape import FitError
 from .tensor import Tensor, compute
 
 Values = namedtuple("Values", ["values", "indices"])
-
-
-def hidden(f: Any) -> Any:
-    """Errors of ``f`` show the user's line last."""
-    import functools
-
-    @functools.wraps(f)
-    def wrapped(*args: Any, **kw: Any) -> Any:
-        with source.hide_own_frames():
-            return f(*args, **kw)
-    return wrapped
 
 
 def _axis(t: Tensor, dim: int) -> int:

@@ -254,7 +254,8 @@ class Tensor:
         AutogradError: nothing requires a gradient, several elements and no ``gradient``, a graph already freed, or a kept value that was
         changed in place. Where it fails no ``grad`` has changed.
         """
-        backward(self, gradient, retain_graph, create_graph, inputs)
+        with source.hide_own_frames():
+            backward(self, gradient, retain_graph, create_graph, inputs)
 
     def _add_grad(self, ct: Tensor, create: bool) -> None:
         """Add to ``grad``: in place, unless the sum is to be differentiated."""

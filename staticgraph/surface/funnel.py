@@ -16,9 +16,10 @@ from ..ir.builder import to_array
 from ..ir.graph import Node
 from ..ops.helpers import may_equal
 from .deferred import busy, made_again, site_of
-from .ledger import Graph, get_default_graph, remove_last, stack
+from .ledger import Graph, LeakedValueError, get_default_graph, remove_last, stack
 from .now import Now, compute, is_now
 from .shapes import shape_of
+from .symbolic import name_leaked
 from .tensor import Operation, RefDType, Tensor
 
 
@@ -34,6 +35,9 @@ def graph_of(inputs: Sequence[Any]) -> Graph:
                     where = getattr(getattr(t, "op", None), "site", None)
                     if where is not None:
                         source.add_note(error, f"{label} one made at {where.describe()}")
+                for h in (g, found[0]):
+                    if h.traced is not None and h.finalized:
+                        source.add_note(error, f"hint: one is a leaked value of {h.traced}, whose trace has ended; return it from the function, or pass it as an argument")
                 raise error
             found = found or (g, i)
     return found[0] if found else get_default_graph()
@@ -46,12 +50,12 @@ class op_scope(source.hide_own_frames):
     the tensors among ``values`` (one to be thrown away for define-by-run tensors). Errors show no frames of ours.
     """
 
-    __slots__ = ("graph", "name", "pushed", "saved")
+    __slots__ = ("graph", "name", "pushed", "saved", "values")
 
     def __init__(self, name: str | None, default: str, *values: Any) -> None:
         g = self.graph = _graph_among(values)
         self.pushed, self.saved = g is not get_default_graph(), g._scope
-        self.name = name or default
+        self.name, self.values = name or default, values
 
     def __enter__(self) -> str:                              # type: ignore[override]
         g, name = self.graph, self.name
@@ -65,6 +69,8 @@ class op_scope(source.hide_own_frames):
         self.graph._scope = self.saved
         if self.pushed:
             remove_last(stack().graphs, self.graph)
+        if isinstance(error, LeakedValueError):
+            name_leaked(error, self.values)
         super().__exit__(kind, error, tb)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import source
 from ..dtypes import int64
+from ..errors import GraphError
 from ..ir.builder import GraphBuilder
 from ..ir.graph import Graph as IRGraph
 from ..ir.graph import Node
@@ -82,6 +83,17 @@ class LedgerBuilder(GraphBuilder):
         return GraphBuilder(graph, self.site, self.role, self.scope)
 
 
+class LeakedValueError(GraphError, RuntimeError):
+    """A value that stood for an argument or a result while a function was traced, used after that.
+
+    ::
+
+        seen = []
+        f = sg.function(lambda x: seen.append(x * 2) or x)
+        f(1.0); seen[0] + 1                              # this error: return x * 2 from the function
+    """
+
+
 class Names(dict[str, int]):
     """Counters of names; ``log`` keeps what they were before each change."""
 
@@ -107,6 +119,7 @@ class Graph:
         self._devices: list[str] = []
         self._collections: dict[str, list[Any]] = {}
         self._finalized = False
+        self.traced: str | None = None                   # the function (sg.function) this graph is the trace of
         self.seed: int | None = None
         self.op_count = 0
         self._uids = 0
@@ -314,6 +327,9 @@ class Graph:
 
     def check_open(self) -> None:
         """RuntimeError for a finalized graph."""
+        if self._finalized and self.traced is not None:
+            raise LeakedValueError(f"a value of {self.traced} is used after its trace has ended: it stands for no number. Return it from the function, and compute with the result; "
+                                   "Python code of a traced function (such as an append to a list outside of it) runs while it is traced only")
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
 

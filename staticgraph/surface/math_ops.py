@@ -346,6 +346,8 @@ def _install() -> None:
     for python in ("truediv", "div"):
         OPERATORS[f"__{python}__"] = _hidden(lambda x, y: _divide("truediv", x, y))
         OPERATORS[f"__r{python}__"] = _hidden(lambda x, y: _divide("truediv", y, x))
+    OPERATORS["__eq_elements__"] = _hidden(lambda x, y: binary("Equal", "Equal", "equal", x, y))
+    OPERATORS["__ne_elements__"] = _hidden(lambda x, y: binary("NotEqual", "NotEqual", "not_equal", x, y))
     OPERATORS["__matmul__"] = lambda x, y: matmul(x, y, name="matmul")
     OPERATORS["__rmatmul__"] = lambda x, y: matmul(y, x, name="matmul")
     OPERATORS["__neg__"] = lambda x: FUNCTIONS["negative"](x)

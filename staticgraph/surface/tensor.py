@@ -8,7 +8,6 @@ from typing import Any
 
 from .. import source
 from ..dtypes import DType
-from ..errors import OperatorNotAllowedInGraphError
 from ..ir.graph import Node
 from .shapes import TensorShape, shape_of
 
@@ -185,49 +184,6 @@ class Tensor:
     def __str__(self) -> str:
         shape = f", shape={s}" if (s := self.shape).ndims is not None else ""
         return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: Any) -> bool:
-        return self is other
-
-    def __ne__(self, other: Any) -> bool:
-        return self is not other
-
-    @shown
-    def __bool__(self) -> bool:
-        raise OperatorNotAllowedInGraphError(
-            f"using a `tf.Tensor` as a Python `bool` is not allowed: {self.name} has no value while the graph is built. "
-            "Use sg.cond for a branch, sg.where for a choice by element, sg.while_loop for a loop.")
-
-    __nonzero__ = __bool__
-
-    @shown
-    def __iter__(self) -> Any:
-        raise OperatorNotAllowedInGraphError(f"iterating over `tf.Tensor` is not allowed: {self.name}. Use sg.unstack, sg.map_fn or sg.scan.")
-
-    @shown
-    def __len__(self) -> int:
-        raise TypeError(f"len is not well defined for symbolic Tensors ({self.name}); use t.shape[0] or sg.shape(t)[0]")
-
-    @shown
-    def __float__(self) -> float:
-        raise TypeError(f"float() of a symbolic tensor: {self.name} has no value while the graph is built. "
-                        "Use functions of this module (sg.sin for math.sin), and Session.run or sg.function for values.")
-
-    __int__ = __complex__ = __float__                    # type: ignore[assignment]
-
-    @shown
-    def __array__(self, *args: Any, **kw: Any) -> Any:
-        error = NotImplementedError(f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array.")
-        source.add_note(error, "hint: use functions of this module (sg.sin for np.sin), and Session.run or sg.function for values")
-        raise error
-
-    @shown
-    def __setitem__(self, key: Any, value: Any) -> None:
-        error = TypeError(f"'{type(self).__name__}' object does not support item assignment")
-        source.add_note(error, "hint: values of a graph do not change; sg.where, sg.concat and sg.stack make new ones, scatter_update changes a variable")
-        raise error
 
 
 def _operator(name: str) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from .deferred import apart, recorded, site_of
 from .funnel import convert, emit, emit_operation, op_scope
 from .ledger import get_default_graph
 from .shapes import TensorShape
+from .symbolic import refuse_values
 from .tensor import Operation, RefDType, Tensor, add_operators
 
 
@@ -204,9 +205,6 @@ class Variable:
     def __iter__(self) -> Any:
         raise TypeError("'Variable' object is not iterable.")
 
-    def __bool__(self) -> bool:
-        return bool(self._as_tensor())
-
     __hash__ = object.__hash__
 
     def __eq__(self, other: Any) -> bool:
@@ -217,6 +215,7 @@ class Variable:
 
 
 add_operators(Variable)
+refuse_values(Variable)
 
 
 def _sparse(indices: Any, updates: Any) -> tuple[Any, Any]:
