@@ -210,7 +210,7 @@ REFUSED = {
     "if": (lambda x: x if x > 0 else -x, 1.0, TypeError, "sg.cond"), "while": (by_while, v, TypeError, "sg.while_loop"), "and": (lambda x: x > 0 and x, 1.0, TypeError, "sg.where"),
     "==": (lambda x: x if x == 1.0 else -x, 1.0, TypeError, "sg.cond"), "float": (lambda x: x * float(x), 1.0, TypeError, "return it and use float\\(\\)"),
     "int": (lambda x: x * int(x), 1.0, TypeError, "sg.cast"), "range": (lambda x: [k for k in range(x)], np.int32(3), TypeError, "sg.while_loop"),
-    "list index": (lambda x: [1.0, 2.0][x], np.int32(1), TypeError, "sg.gather"), "np.sin": (np.sin, v, TypeError, "Use sg.sin"), "np.sum": (np.sum, v, TypeError, "Use sg.reduce_sum"),
+    "list index": (lambda x: [1.0, 2.0][x], np.int32(1), TypeError, "sg.gather"), "np.sin": (np.sin, v, TypeError, "Use sg.sin for np.sin"), "np.sum": (np.sum, v, TypeError, "Use sg.reduce_sum"),
     "np.max": (np.max, v, TypeError, "Use sg.reduce_max"), "np.asarray": (np.asarray, v, NotImplementedError, "to a numpy array"),
     "np.arctan2": (lambda x: np.arctan2(x, x), v, TypeError, "Use sg.atan2|same meaning"), "np.concatenate": (lambda x: np.concatenate([x, x]), v, TypeError, "to a numpy array"),
     "x[0] = 1": (by_item, v, TypeError, "sg.where\\(mask, new, old\\)"), "len of a scalar": (len, 1.0, TypeError, "sg.shape\\(t\\)\\[0\\]"), "iteration of a scalar": (list, 1.0, TypeError, "sg.unstack")}

@@ -81,7 +81,8 @@ def _traced_size(t: Any) -> int | None:
 def _number(kind: str) -> Any:
     def method(self: Any, *_: Any) -> Any:
         with source.hide_own_frames():
-            raise refuse(self, f"{kind}() of a symbolic tensor", f"Compute with the tensor itself (sg.cast for another dtype), or return it and use {kind}() on the result.", TypeError)
+            raise refuse(self, f"{kind}() of a symbolic tensor", f"Compute with the tensor itself (sg.sin for math.sin, sg.cast for another dtype), or return it and use {kind}() on "
+                         "the result.", TypeError)
     return method
 
 
@@ -120,9 +121,9 @@ def _ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kw: Any) -> Any:
     if method != "__call__":
         reduced = _REDUCTIONS.get(name, name) if method == "reduce" else f"{name}.{method}"
         what, ours = f"np.{reduced}", f"reduce_{reduced}"
-    known = f"Use sg.{ours}" if hasattr(staticgraph, ours) else "Use the function of staticgraph of the same meaning"
+    known = f"Use sg.{ours} for {what}" if hasattr(staticgraph, ours) else "Use the function of staticgraph of the same meaning"
     with source.hide_own_frames():
-        raise refuse(self, f"{what} of a symbolic tensor", f"{known}: it builds the operation here, and computes at once on define-by-run tensors.", SymbolicValueError)
+        raise refuse(self, f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array, which {what} needs", f"{known}: it builds the operation here, and computes at once on define-by-run tensors.", SymbolicValueError)
 
 
 def _setitem(self: Any, index: Any, value: Any) -> None:
