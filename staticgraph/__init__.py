@@ -42,7 +42,7 @@ _MODULES = {
     "surface.host_ops": "py_func",
     "train.schedules": "clip_by_global_norm clip_by_norm clip_by_average_norm global_norm",
     "functional": "function grad value_and_grad vjp jvp vmap jacfwd jacrev hessian hvp checkpoint",
-    "tools.gradcheck": "check_gradients", "tools.draw": "draw",
+    "tools.gradcheck": "check_gradients", "tools.draw": "draw", "tools.compare": "compare",
 }
 # what NumPy, JAX and PyTorch call it
 _ELSEWHERE = {"sum": "reduce_sum", "mean": "reduce_mean", "prod": "reduce_prod", "max": "reduce_max", "min": "reduce_min", "any": "reduce_any",

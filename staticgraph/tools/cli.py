@@ -1,10 +1,12 @@
-"""The command line: ``staticgraph demo``, ``info``, ``bench`` ..."""
+"""The command line: ``staticgraph demo``, ``compare``, ``info`` ... A larger subcommand has a file of its own: ``add(sub)`` and ``run(args)``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+
+from . import compare_command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,10 +20,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     demo.add_argument("--plot", default="demo-loss.png", help="file for the loss curve, where matplotlib is installed (default demo-loss.png)")
     info = sub.add_parser("info", help="versions, processor, operations")
     info.add_argument("--ops", action="store_true", help="list every operation and how it runs")
+    compare_command.add(sub)
     args = parser.parse_args(argv)
     if args.command == "demo":
         from .demo import run
         return run(args.epochs, args.batch, args.seed, args.plot)
+    if args.command == "compare":
+        return compare_command.run(args)
     from .info import show
     show(args.ops)
     return 0

@@ -1,0 +1,325 @@
+"""``sg.compare``: counts on functions where they are known, planted differences, modes that fail, tables, pictures, pages, the command."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import staticgraph as sg
+from staticgraph.tools.charts import Bar, Bars, Line, Lines, svg, ticks
+from staticgraph.tools.cli import main
+from staticgraph.tools.compare import breakeven
+from staticgraph.tools.compare_charts import KEYS, charts
+from staticgraph.tools.compare_measure import distance
+from staticgraph.tools.compare_report import seconds, size
+
+ALONE = {"torch": False, "jax": False, "tensorflow": False}
+FAST = {"levels": ["O2"], "seconds": 0.01}
+x, y = np.linspace(0.1, 2.0, 1000), np.linspace(1.0, 3.0, 1000)
+
+
+def formula(x, y):
+    return sg.reduce_sum((x + y) * sg.sin(x))
+
+
+@pytest.fixture(scope="module")
+def report():
+    return sg.compare(formula, x, y, seconds=0.2, **ALONE)
+
+
+@pytest.fixture(scope="module")
+def forward():
+    return sg.compare(formula, x, y, seconds=0.1, argnums=(), **ALONE)
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_all_modes_are_there_and_agree(report):
+    assert [r.name for r in report.rows] == ["dynamic", "static interpreted", "static O0", "static O1", "static O2", "NumPy"]
+    assert report.equal and bool(report) and all(r.equal and r.ran for r in report.rows)
+    assert report.row("static interpreted").values == report.row("static interpreted").gradients == 0.0      # bitwise, by contract
+    value, (gx, gy) = report.results["static O2"]
+    assert np.allclose(value[0], ((x + y) * np.sin(x)).sum(), rtol=1e-13)
+    assert np.allclose(gx, np.sin(x) + (x + y) * np.cos(x), rtol=1e-13) and np.allclose(gy, np.sin(x), rtol=1e-13)
+    assert "All levels give the same bits" in report.verdict() and "6 modes" in report.verdict()
+    with pytest.raises(KeyError, match="static O7"):
+        report.row("static O7")
+
+
+def test_counts_of_a_known_function(forward):
+    dispatches = {r.name: r.dispatches for r in forward.rows}
+    assert dispatches == {"dynamic": 4, "static interpreted": 4, "static O0": 1, "static O1": 1, "static O2": 1, "NumPy": 4}       # add, sin, mul, sum
+    assert forward.row("static O2").kernels == 1 and forward.row("static O0").kernels == 4
+    row, n = forward.row("dynamic"), 8 * len(x)
+    assert row.intermediates == 3 * n + 8                            # add, sin, mul, and the sum
+    assert row.traffic == 3 * n + 2 * n + 3 * n + (n + 8)
+    assert row.peak >= 2 * n
+    assert forward.row("static O0").intermediates >= 3 * n and forward.row("static O2").intermediates < n
+    assert forward.passes[0]["pass"] == "as written" and forward.passes[0]["nodes"] == 6
+    assert forward.passes[-1] == {"pass": "compiled", "nodes": 6, "kernels": 4, "fused": 1}
+    assert forward.row("NumPy").gradients is None
+
+
+def test_passes_that_merge_show_it():
+    got = sg.compare(lambda x: sg.reduce_sum(sg.exp(x) * sg.exp(x)), x, argnums=(), numpy=False, **ALONE, **FAST)
+    assert [p["nodes"] for p in got.passes[:2]] == [5, 4] and got.passes[-1]["nodes"] == 4
+    assert got.row("dynamic").dispatches == 4 and got.row("static O2").kernels == 1
+
+
+def test_times_are_in_order_and_the_first_call_counts_the_compile(report):
+    for r in report.rows:
+        assert 0 < r.best <= r.low <= r.seconds <= r.high and r.rounds >= 3
+    assert report.row("static O2").first_call > 10 * report.row("static O2").best
+
+
+@pytest.mark.parametrize("first, later, other_first, other_later", [(1.0, 0.1, 0.3, 0.3), (0.2, 0.1, 0.3, 0.3), (5.0, 0.25, 0.5, 0.5), (1.0, 0.4, 0.3, 0.3), (2.5, 0.0, 0.1, 0.1)])
+def test_break_even_is_the_first_call_after_which_less_time_was_spent(first, later, other_first, other_later):
+    spent = [(first + (n - 1) * later, other_first + (n - 1) * other_later) for n in range(1, 1000)]
+    expected = next((n for n, (a, b) in enumerate(spent, 1) if a <= b + 1e-12), None)
+    assert breakeven(first, later, other_first, other_later) == expected
+
+
+def test_distance_counts_last_places_of_the_largest_element():
+    one = np.array([1.0, 0.25], np.float32)
+    assert distance(one, one.copy()) == 0.0
+    assert distance(one + np.array([2.0 ** -23, 0], np.float32), one) == 1.0
+    assert distance(one + np.array([0, 2.0 ** -23], np.float32), one) == 1.0
+    assert distance(np.array([-0.0]), np.array([0.0])) > 0.0                     # other bits, and no more
+    assert distance(np.array([-0.0]), np.array([0.0])) < 1e-300
+    assert distance(np.array([np.nan, 1.0]), np.array([np.nan, 1.0])) == 0.0
+    for a, b in ((np.nan, 1.0), (np.inf, 1.0), (1.0, np.inf)):
+        assert distance(np.array([a]), np.array([b])) == np.inf
+    assert distance(np.ones(2), np.ones(3)) == distance(np.ones(2), np.ones(2, np.float32)) == np.inf
+    assert distance(np.array([1, 2]), np.array([1, 3])) == np.inf
+
+
+def test_planted_differences_are_found():
+    wrong = sg.compare(formula, x, y, numpy=lambda a, b: ((a + b) * np.sin(a)).sum() * (1 + 1e-12), **ALONE, **FAST)
+    assert not wrong.equal and not wrong
+    assert not wrong.row("NumPy").equal and wrong.row("NumPy").values > 256 and wrong.row("NumPy").gradients is None
+    assert wrong.verdict().startswith("DIFFERENT from dynamic: NumPy")
+    assert "DIFFERENT" in repr(wrong) and 'class="different"' in wrong._repr_html_() and 'class="wrong"' in wrong._repr_html_()
+    right = sg.compare(formula, x, y, numpy=lambda a, b: ((a + b) * np.sin(a)).sum(), **ALONE, **FAST)
+    assert right.equal
+
+
+def test_the_first_argument_is_differentiated_where_it_holds_parameters():
+    def loss(params, data):
+        return sg.reduce_sum(sg.square(data @ params["w"] + params["b"]))
+    got = sg.compare(loss, {"w": np.ones((3, 2)), "b": np.ones(2)}, np.ones((4, 3)), **ALONE, **FAST)
+    assert got.equal and [g.shape for g in got.results["dynamic"][1]] == [(2,), (3, 2)]
+
+
+# ---- modes that fail -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_mode_that_fails_is_a_row_with_reason_and_line():
+    def branches(x):
+        if sg.reduce_sum(x) > 0.0:                                   # the branch
+            return sg.square(x)
+        return x
+    got = sg.compare(branches, x, **ALONE, **FAST)
+    assert [r.name for r in got.rows if r.ran] == ["dynamic"] and got.equal
+    for r in got.rows[1:]:
+        assert r.failed and "sg.cond for a branch" in r.note and r.line.startswith("test_compare.py:") and "# the branch" in r.line
+    text = got.text()
+    assert text.count("did not run") == 3 and got.passes == []
+    assert "did not run" in got._repr_html_()
+    assert {c.key for c in charts(got)} >= {"time", "dispatches"}
+
+
+def test_results_that_are_not_numeric_are_refused():
+    with pytest.raises(TypeError, match="no mode could run the function: TypeError: the function gives 'yes' of type str") as error:
+        sg.compare(lambda x: "yes", x, **ALONE, **FAST)
+    assert any(note.startswith("static O2: ") for note in error.value.__notes__)
+    with pytest.raises(TypeError, match="got 'x'"):
+        sg.compare(formula, "x", y)
+    with pytest.raises(TypeError, match="argument 1 has no floats"):
+        sg.compare(lambda a, n: a, x, np.arange(3), argnums=1)
+
+
+def test_what_numpy_has_no_counterpart_for_is_said():
+    got = sg.compare(lambda x: sg.reduce_sum(sg.while_loop(lambda k, v: k < 3, lambda k, v: (k + 1, sg.sin(v)), (0, x))[1]), x, argnums=(), **ALONE, **FAST)
+    row = got.row("NumPy")
+    assert not row.ran and not row.failed and "while_loop" in row.note and "numpy=..." in row.note
+    assert got.equal and got.row("static O2").ran
+
+
+# ---- peers -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_pytorch_by_translation_and_by_the_users_function():
+    torch = pytest.importorskip("torch")
+    others = {"jax": False, "numpy": False, "tensorflow": False}
+    got = sg.compare(formula, x, y, **others, **FAST)
+    assert got.equal and got.row("PyTorch").gradients is not None and got.row("PyTorch").dispatches == 5         # four operations and a backward
+    assert "torch.sin(a0)" in got.sources["PyTorch"]
+    assert sg.compare(formula, x, y, torch=lambda a, b: ((a + b) * torch.sin(a)).sum(), **others, **FAST).equal
+    wrong = sg.compare(formula, x, y, torch=lambda a, b: ((a + b) * torch.sin(a).detach()).sum(), **others, **FAST)
+    assert not wrong.equal and wrong.row("PyTorch").values <= 256 < wrong.row("PyTorch").gradients
+
+
+def test_jax_by_translation_and_by_the_users_function():
+    pytest.importorskip("jax")
+    import jax.numpy as jnp
+    others = {"torch": False, "numpy": False, "tensorflow": False}
+    got = sg.compare(formula, x, y, **others, **FAST)
+    assert got.equal and got.row("JAX, jit").gradients is not None and jnp.zeros(1, float).dtype != np.float64          # the setting is as it was
+    assert sg.compare(formula, x, y, jax=lambda a, b: ((a + b) * jnp.sin(a)).sum(), **others, **FAST).equal
+
+
+# ---- what is shown ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_has_every_mode_and_every_pass(report, capsys):
+    report.table()
+    text = capsys.readouterr().out
+    assert text.strip() == str(report).strip()
+    lines = text.splitlines()
+    for r in report.rows:
+        assert sum(line.startswith(r.name + " ") for line in lines) == 1
+    for name, *numbers in report.pass_cells():
+        assert any(line.startswith(name) and line.split()[-3:] == numbers for line in lines)
+    assert repr(report) == "<comparison of test_compare.formula: 6 modes, equal>"
+
+
+def test_rich_tables_say_the_same(report):
+    console = pytest.importorskip("rich.console").Console(width=240, record=True, file=open("/dev/null", "w"))     # noqa: SIM115
+    report._rich(console, pytest.importorskip("rich.table").Table)
+    text = console.export_text()
+    assert all(cell in text for row in report.cells() for cell in row)
+
+
+def test_numbers_as_data(report, tmp_path):
+    data = json.loads(report.to_json(tmp_path / "r.json"))
+    assert data == json.loads((tmp_path / "r.json").read_text()) and data["equal"] is True
+    assert [r["name"] for r in data["rows"]] == [r.name for r in report.rows] and data["rows"][0]["seconds"] == report.rows[0].seconds
+    assert data["passes"] == report.passes
+
+
+def test_quantities_have_three_digits_and_a_unit():
+    assert [seconds(t) for t in (4.0e-3, 123.4e-6, 9.999e-7, 1.5, None)] == ["4.00 ms", "123 us", "1000 ns", "1.50 s", "-"]
+    assert [size(b) for b in (0, 999, 1000, 2_904_224, None)] == ["0 B", "999 B", "1.00 kB", "2.90 MB", "-"]
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(report, tmp_path):
+    report.html(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    root = ET.fromstring(text.replace("<!DOCTYPE html>", ""))
+    assert not re.search(r"""\b(src|href|srcset)\s*=|@import|url\((?!#)|<script|<link|<iframe""", text)
+    assert set(re.findall(r"https?://[^\"' )]+", text)) == {"http://www.w3.org/2000/svg"}
+    figures = list(root.iter("figure"))
+    assert len(figures) == len(KEYS) + 1                             # and the graph, which is small
+    assert all(r.name in text for r in report.rows) and "def program" in text
+
+
+def boxes(root):
+    """(x0, y0, x1, y1, words) of the texts of a picture, a little narrower than they are."""
+    out = []
+    for t in root.iter("{http://www.w3.org/2000/svg}text"):
+        s, width = float(t.get("font-size")), 0.46 * float(t.get("font-size")) * len(t.text or "")
+        left = float(t.get("x")) - {"start": 0, "middle": width / 2, "end": width}[t.get("text-anchor")]
+        out.append((left, float(t.get("y")) - 0.75 * s, left + width, float(t.get("y")) + 0.1 * s, t.text))
+    return out
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_pictures_are_legible(report, key):
+    (chart,) = charts(report, key)
+    root = ET.fromstring(svg(chart))
+    width, height = float(root.get("width")), float(root.get("height"))
+    found = boxes(root)
+    assert all(float(t.get("font-size")) >= 16 for t in root.iter("{http://www.w3.org/2000/svg}text"))           # pixels: 12 points
+    for x0, y0, x1, y1, words in found:
+        assert x0 >= -1 and x1 <= width + 1 and y0 >= 0 and y1 <= height, words
+    for k, a in enumerate(found):
+        for b in found[k + 1:]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], (a[4], b[4])
+
+
+def test_charts_of_odd_data():
+    for chart in (Bars("k", "t", "a", [Bar("only", 0.0, "none", "#000"), Bar("unknown", None, "-", "#000")]), Bars("k", "t", "a", [Bar("one", 3.0, "3", "#000")], log=True),
+                  Lines("k", "t", "x", "y", [Line("flat", [0, 1], [0.0, 0.0], "#000")]), Lines("k", "t", "x", "y", [Line("dot", [1.0], [2.0], "#000")], log=True)):
+        text = svg(chart)
+        ET.fromstring(text)
+        assert "nan" not in text and "inf" not in text
+    assert ticks(0, 10, False) == [0, 2, 4, 6, 8, 10] and ticks(1, 1000, True) == [1, 10, 100, 1000]
+
+
+@pytest.mark.parametrize("name", ["all.png", "all.svg", "all.pdf"])
+def test_sheets_are_written(report, name, tmp_path):
+    pytest.importorskip("matplotlib")
+    report.plot(tmp_path / name)
+    start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[name[-3:]]
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_one_picture_for_a_slide(report, tmp_path):
+    pytest.importorskip("matplotlib")
+    report.plot(tmp_path / "time.svg", only="time")
+    text = (tmp_path / "time.svg").read_text()
+    assert "Time for one step" in text and "Nodes and kernels" not in text
+    with pytest.raises(ValueError, match="no picture 'size'; there are time, paid"):
+        report.plot(tmp_path / "x.png", only="size")
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------------------
+
+MODEL = """
+import numpy as np
+import staticgraph as sg
+def example(rng):
+    return rng.normal(size=(4, 3)), rng.normal(size=(3, 2))
+def loss(x, w):
+    return sg.reduce_mean(sg.square(sg.tanh(x @ w)))
+def other(x, w):
+    return loss(x, w)
+def other_numpy(x, w):
+    return np.square(np.tanh(x @ w)).mean() * 1.001
+def branches(x, w):
+    return x if sg.reduce_sum(x) > 0 else w
+"""
+QUICK = ["--seconds", "0.01", "--without", "torch", "--without", "jax", "--without", "tensorflow"]
+
+
+@pytest.fixture
+def model(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    return str(tmp_path / "model.py")
+
+
+def test_the_command_says_by_its_exit_code_whether_modes_agree(model, tmp_path, capsys):
+    page, data = str(tmp_path / "r.html"), str(tmp_path / "r.json")
+    assert main(["compare", f"{model}:loss", "--html", page, "--json", data, *QUICK]) == 0
+    out = capsys.readouterr().out
+    assert "model.loss(f64[4,3], f64[3,2])" in out and "equal: 6 modes" in out and f"wrote {page}" in out
+    with open(data, encoding="utf-8") as f:
+        assert json.load(f)["equal"] is True
+    assert main(["compare", f"{model}:other", *QUICK]) == 1
+    assert "DIFFERENT from dynamic: NumPy" in capsys.readouterr().out
+    assert main(["compare", f"{model}:branches", *QUICK]) == 1
+    assert "did not run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what, message", [("model", "give FILE:FUNCTION"), ("nowhere.py:loss", "there is no file 'nowhere.py'"), ("{}:los", "has no function 'los'; it has branches, example, loss"),
+                                           ("broken.py:f", "does not run: ZeroDivisionError"), ("bare.py:f", "gives no arguments: write a function example")])
+def test_what_the_command_cannot_do_is_said(model, tmp_path, monkeypatch, capsys, what, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "bare.py").write_text("def f(x):\n    return x\n")
+    assert main(["compare", what.format(model)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_help_names_options_and_exit_codes(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", "--help"])
+    text = capsys.readouterr().out
+    assert stop.value.code == 0
+    for word in ("FILE:FUNCTION", "--html", "--plot", "--json", "--without", "exit code", "example(rng)"):
+        assert word in text
