@@ -25,6 +25,7 @@ _MODULES = {
     "surface.variables": "Variable GraphKeys assign assign_add assign_sub "
                          "scatter_add scatter_sub scatter_update global_variables all_variables trainable_variables local_variables variables_initializer "
                          "global_variables_initializer local_variables_initializer initialize_all_variables initialize_variables is_variable_initialized "
+                         "report_uninitialized_variables "
                          "group no_op",
     "surface.initializers": "zeros_initializer ones_initializer constant_initializer random_uniform_initializer random_normal_initializer "
                             "truncated_normal_initializer variance_scaling_initializer glorot_uniform_initializer glorot_normal_initializer",
@@ -37,7 +38,12 @@ _MODULES = {
     "surface.gradients": "gradients hessians custom_gradient IndexedSlices IndexedSlicesValue",
     "surface.control": "cond while_loop case scan map_fn foldl foldr",
     "surface.scopes": "name_scope control_dependencies device colocate_with get_collection get_collection_ref add_to_collection convert_to_tensor",
-    "surface.checks": "Assert Print check check_numerics verify_tensor_all_finite add_check_numerics_ops assert_equal assert_none_equal assert_less assert_less_equal "
+    "surface.scatter_ops": "gather_nd scatter_nd tensor_scatter_update tensor_scatter_add tensor_scatter_sub scatter_nd_update scatter_nd_add scatter_nd_sub "
+                           "unsorted_segment_sum unsorted_segment_mean sequence_mask reverse_sequence argsort roll meshgrid invert_permutation confusion_matrix",
+    "surface.matrix_ops": "eye matrix_diag matrix_diag_part trace diag diag_part matrix_band_part matrix_set_diag cross",
+    "surface.protos": "ConfigProto GPUOptions GraphOptions OptimizerOptions RunOptions GraphDef NodeDef",
+    "surface.sparse": "SparseTensor SparseTensorValue sparse_placeholder sparse_to_dense sparse_tensor_to_dense sparse_tensor_dense_matmul",
+    "surface.checks": "Assert Print assert_variables_initialized check check_numerics verify_tensor_all_finite add_check_numerics_ops assert_equal assert_none_equal assert_less assert_less_equal "
                       "assert_greater assert_greater_equal assert_positive assert_negative assert_non_negative assert_non_positive assert_near",
     "surface.host_ops": "py_func",
     "train.schedules": "clip_by_global_norm clip_by_norm clip_by_average_norm global_norm",

@@ -14,9 +14,11 @@ import numpy as np
 from ..dtypes import DType, int64
 from ..errors import InvalidArgumentError, ShapeError
 from ..ir.aval import Aval, Size, assume_at_most, product
+from ..ir.opdef import OPS
 from .composed import composed
 from .helpers import Sample, f64, i32, may_equal, normalize_axis, same_dtype, shape_text, static_size
 from .index import _as_scalar, _check_indices, _ref_inside, inside
+from .state import effect_on_variable
 
 # ---- gather with batch axes -----------------------------------------------------------------------------------------------------
 
@@ -163,6 +165,18 @@ def _write_nd(name: str, rows: str, doc: str) -> None:
 
 _write_nd("scatter_nd_add", "rows_add", "x with updates added at index tuples, in order; an index out of range fails the run.")
 _write_nd("scatter_nd_update", "rows_set", "x with elements (or slices) replaced at index tuples, the last update winning.")
+
+
+def _variable_nd(name: str, tf_name: str, step: Any, doc: str) -> None:
+    effect_on_variable(name, tf_name, step, lambda v, i, u: OPS["scatter_nd_update" if name.endswith("update") else "scatter_nd_add"].ref(
+        v, i, -u if name.endswith("sub") else u), infer=lambda v, i, u: _check_updates(v, i, u), doc=doc)
+
+
+_variable_nd("variable_scatter_nd_add", "ScatterNdAdd", lambda b, v, i, u: b.scatter_nd_add(v, i, u, negative="refuse"), "Adds at index tuples of a variable; gives the whole new value.")
+_variable_nd("variable_scatter_nd_sub", "ScatterNdSub", lambda b, v, i, u: b.scatter_nd_add(v, i, b.neg(u), negative="refuse"),
+             "Subtracts at index tuples of a variable; gives the whole new value.")
+_variable_nd("variable_scatter_nd_update", "ScatterNdUpdate", lambda b, v, i, u: b.scatter_nd_update(v, i, u, negative="refuse"),
+             "Replaces at index tuples of a variable; gives the whole new value.")
 
 
 # ---- slices with run-time starts --------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ the same kernel (softmax, layer norm). A ``gemm`` group is a matrix product with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.aval import Size
-from .items import ROW_BLOCK, Item, Value
+from ..ir.aval import Size, measured_in
+from .items import ROW_BLOCK, Item, Value, named_sizes
 from .views import View, contiguous
 
 MAX_OPS = 400                                # items of one group
@@ -88,6 +88,7 @@ class _Grouper:
         self.groups: list[Group] = []
         self.latest: dict[tuple[Any, ...], Group] = {}   # newest loop group of a level and domain, for siblings
         self.floating: dict[Item, None] = {}
+        self.measures: dict[str, Group] = {}             # what finds the measured sizes: no operand says that their users come after it
 
     def run(self, items: Sequence[Item]) -> list[Group]:
         """Place every item."""
@@ -134,7 +135,7 @@ class _Grouper:
         if items[-1].kind not in ("scalar", "reduce"):
             return False
         inside = set(items)
-        sources = [v.base.item.group for i in items for v in i.operands if v.base.item not in inside and v.base.item.group is not None]
+        sources = [g for i in items for g in self._before(i, inside)]
         level = max((g.level for g in sources), default=0)
         tops = {g for g in sources if g.level == level}
         candidates = list(tops) if len(tops) == 1 else []
@@ -161,7 +162,7 @@ class _Grouper:
         return False
 
     def _alone(self, item: Item) -> None:
-        level = max((v.base.item.group.level for v in item.operands if v.base.item.group is not None), default=0)
+        level = max((g.level for g in self._before(item)), default=0)
         group = _join(item, level, self.latest) if self.fuse else None
         if group is None:
             group = open_group(item, level + 1)
@@ -169,9 +170,16 @@ class _Grouper:
         self._add(item, group)
         self._remember(group)
 
+    def _before(self, item: Item, inside: Collection[Item] = ()) -> list[Group]:
+        """Groups that come before an item: those of its operands and of the measured sizes it reads."""
+        groups = [v.base.item.group for v in item.operands if v.base.item not in inside and v.base.item.group is not None]
+        return groups + [self.measures[s] for s in named_sizes(item) if s in self.measures] if self.measures else groups
+
     def _add(self, item: Item, group: Group) -> None:
         group.items.append(item)
         item.group = group
+        if "measure" in item.node.op.traits:
+            self.measures.update(dict.fromkeys(measured_in(item.node.attr("size")), group))
         for v in item.operands:
             if v.base.item.group is not group:
                 group.leaves.add((v.base, v.strides, v.offset))

@@ -12,10 +12,11 @@ from typing import Any
 
 from ..dtypes import float16
 from ..errors import InternalError_, UnimplementedError
-from ..ir.aval import Aval, Size, TupleAval, product
+from ..ir.aval import Aval, Size, TupleAval, measured_in, product
 from ..ir.graph import Node, Region
 from ..ir.opdef import Control, Host, Loops, Matmul, NoRule, Reduce, Scalar, Windows
 from ..ir.opdef import View as ViewLowering
+from ..ir.substitute import named
 from .views import View, collapse, contiguous
 
 ROW_BLOCK = 4096                             # elements of one block of a reduction along a row
@@ -240,6 +241,13 @@ def build_items(nodes: Sequence[Node], leaves: Sequence[Node]) -> ItemBuilder:
         else:
             builder.visit(n)
     return builder
+
+
+def named_sizes(item: Item) -> set[str]:
+    """Measured sizes that an item's kernel reads: it runs after what measures them."""
+    names = named(item.node.attrs, item.node.aval).union(*(measured_in(v.aval) for v in item.values))
+    names = names.union(*(measured_in((*v.shape, *v.strides, v.offset)) for v in item.operands))
+    return names - set(measured_in(item.node.attr("size"))) if "measure" in item.node.op.traits else names
 
 
 def regions_of(node: Node) -> tuple[Region, ...]:

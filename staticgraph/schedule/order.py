@@ -11,9 +11,8 @@ import heapq
 from collections.abc import Sequence
 
 from ..ir.aval import measured_in
-from ..ir.substitute import named
 from .fuse import Group
-from .items import Item, Value
+from .items import Value, named_sizes
 from .steps import Buffer
 
 
@@ -52,20 +51,13 @@ def order(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[
         targets.drop(victim)
 
 
-def _named(item: Item) -> set[str]:
-    """Measured sizes that an item's kernel reads."""
-    names = named(item.node.attrs, item.node.aval).union(*(measured_in(v.aval) for v in item.values))
-    names = names.union(*(measured_in((*v.shape, *v.strides, v.offset)) for v in item.operands))
-    return names - set(measured_in(item.node.attr("size"))) if "measure" in item.node.op.traits else names
-
-
 def sources(groups: Sequence[Group]) -> dict[Group, dict[Group, None]]:
     """The groups that must run before each group: those that give its values, and those that measure its sizes."""
     before: dict[Group, dict[Group, None]] = {g: {} for g in groups}
     measures = {s: g for g in groups for item in g.items if "measure" in item.node.op.traits for s in measured_in(item.node.attr("size"))}
     for g in groups:
         for item in g.items:
-            named_here = sorted(_named(item)) if measures else ()
+            named_here = sorted(named_sizes(item)) if measures else ()
             for source in (*(measures.get(s) for s in named_here), *(v.base.item.group for v in item.operands)):
                 if source is not None and source is not g:
                     before[g][source] = None

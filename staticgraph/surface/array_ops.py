@@ -14,7 +14,7 @@ from ..ir.opdef import OPS
 from ..ops.helpers import normalize_axis
 from ..ops.shape import resolve_shape
 from .deferred import Ranks, recorded
-from .funnel import constant_of, convert, dynamic, emit, is_dynamic, op_scope, operand_list
+from .funnel import constant_of, convert, dynamic, emit, is_dynamic, op_scope, operand_list, operands
 from .ledger import get_default_graph
 from .shapes import TensorShape, to_sizes
 from .sizes import known, one_of, sizes_from, static_axes, static_int
@@ -338,8 +338,10 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 
 def linspace(start: Any, stop: Any, num: int, name: str | None = None) -> Tensor:
     """``num`` values from start to stop, both included."""
-    with op_scope(name, "LinSpace", start) as label:
-        return constant_of(np.linspace(start, stop, num).astype(np.float32), None, label)
+    with op_scope(name, "LinSpace", start, stop) as label:
+        p, q = operands("LinSpace", (start, stop), ("start", "stop"))
+        count = static_int(num, "num")
+        return emit("LinSpace", label, (p, q), lambda b, m, n: b.linspace(m, n, num=count))
 
 
 @recorded

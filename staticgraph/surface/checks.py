@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import source
 from ..dtypes import bool_, string
-from ..errors import DTypeError, InvalidArgumentError, UnimplementedError
+from ..errors import DTypeError, FailedPreconditionError, InvalidArgumentError, OpError, UnimplementedError
 from ..ir.aval import Aval
 from ..ir.opdef import OPS
 from ..ops.control import traced_region
@@ -24,7 +24,7 @@ from .ledger import get_default_graph
 from .math_ops import FUNCTIONS
 from .printing import ends, summary
 from .tensor import Operation, Tensor
-from .variables import group
+from .variables import global_variables, group, is_variable_initialized, local_variables
 
 _RAN = (Aval((), bool_),)
 
@@ -37,10 +37,10 @@ def call_python(b: Any, f: Callable[..., None], values: Sequence[Any], label: st
     return b.py_func(*values, fn=fn, outs=_RAN, name=label)[0]
 
 
-def fail_unless(b: Any, ok: Any, values: Sequence[Any], describe: Callable[..., str], label: str) -> Any:
+def fail_unless(b: Any, ok: Any, values: Sequence[Any], describe: Callable[..., str], label: str, error: type[OpError] = InvalidArgumentError) -> Any:
     """A node that stops the run with ``describe(*arrays)`` where the scalar ``ok`` is False."""
     def fail(*arrays: Any) -> None:
-        raise InvalidArgumentError(None, None, describe(*arrays))
+        raise error(None, None, describe(*arrays))
     avals = [v.aval for v in values]
     return b.cond(ok, *values, true=traced_region(b, avals, lambda inner, *vs: [inner.const(np.True_)]),
                   false=traced_region(b, avals, lambda inner, *vs: [call_python(inner, fail, vs, label)]))[0]
@@ -106,6 +106,23 @@ def check(condition: Any, message: str = "check failed", name: str | None = None
         def describe(*arrays: Any) -> str:
             return message.format(**dict(zip(values, shown.items(arrays))))
         result: Operation = emit("Check", label, [c, *shown.tensors], lambda b, ok, *ns: fail_unless(b, b.all(ok, axis=None), ns, describe, "check")).op
+        return result
+
+
+@recorded
+def assert_variables_initialized(var_list: Any = None) -> Operation | None:
+    """An operation that stops the run where a variable has no value (FailedPreconditionError); None where there is no variable."""
+    with source.hide_own_frames():
+        variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
+        if not variables:
+            return None
+
+        def describe(*flags: Any) -> str:
+            return f"Attempting to use uninitialized value {next(v.op.name for v, ok in zip(variables, flags) if not ok)}"
+
+        def build(b: Any, *flags: Any) -> Any:
+            return fail_unless(b, b.all(b.stack(*flags, axis=0), axis=None), flags, describe, "AssertInitialized", FailedPreconditionError)
+        result: Operation = emit("AssertInitialized", "AssertInitialized", [is_variable_initialized(v) for v in variables], build).op
         return result
 
 

@@ -117,8 +117,9 @@ def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Calla
             b.site = saved
         op = Operation(g, full, type, inputs, attrs, weight)
         op.site = site
-        op.control_inputs = [getattr(c, "op", c) for c in g._controls]
-        op.device = g._devices[-1] if g._devices else ""
+        op.in_force = tuple(g._controls)
+        op.control_inputs = _not_implied(g._controls, inputs) if g._controls else []
+        op.device = g.device_of(op)
         g.operations[full] = op
         g.op_count += weight
         for i in inputs if not made_again() else ():
@@ -126,6 +127,13 @@ def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Calla
         nodes = made if isinstance(made, tuple) else (made,)
         op.outputs = [Tensor(op, k, n) for k, n in enumerate(nodes)]
         return tuple(op.outputs) if isinstance(made, tuple) else op.outputs[0]
+
+
+def _not_implied(controls: Sequence[Any], inputs: Sequence[Tensor]) -> list[Any]:
+    """Control inputs that no input waits for already."""
+    implied = {id(c) for t in inputs for c in t.op.in_force}
+    made_by = {t.op for t in inputs}
+    return list(dict.fromkeys(op for c in controls if id(c) not in implied and (op := getattr(c, "op", c)) not in made_by))
 
 
 def emit_operation(type: str, name: str, node: Node | None, graph: Graph, weight: int = 1) -> Operation:

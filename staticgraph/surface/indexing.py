@@ -155,7 +155,10 @@ def _run_slice(b: Any, n: Any, axis: int, start: Any, stop: Any, step: int) -> A
 @recorded
 def _getitem(x: Any, index: Any) -> Any:
     with source.hide_own_frames():
-        return strided_slice(x, index)
+        result = strided_slice(x, index)
+        if hasattr(x, "_assign_slice"):      # v[1].assign(value) sets that part of a variable
+            result.assign = lambda value, name=None: x._assign_slice(index, value, name)
+        return result
 
 
 OPERATORS["__getitem__"] = _getitem

@@ -116,7 +116,8 @@ class Graph:
         self._scope = ""
         self._scope_names: dict[str, int] = {}
         self._controls: list[Any] = []
-        self._devices: list[str] = []
+        self._devices: list[Any] = []
+        self.placed = False                              # whether an operation is to be on a device that is not a CPU
         self._collections: dict[str, list[Any]] = {}
         self._finalized = False
         self.traced: str | None = None                   # the function (sg.function) this graph is the trace of
@@ -214,12 +215,22 @@ class Graph:
 
     @contextmanager
     def device(self, name: Any) -> Iterator[None]:
-        """Accepted; everything runs on the CPU."""
-        self._devices.append("" if name is None or callable(name) else str(name))
+        """Within: operations say that they are on this device. Everything runs on the CPU: another one needs ``allow_soft_placement``."""
+        outer = self._devices[-1] if self._devices else ""
+        self._devices.append(_device_function(name) if callable(name) else "" if name is None else _merged_device(outer, str(name)))
         try:
             yield
         finally:
             self._devices.pop()
+
+    def device_of(self, op: Any) -> str:
+        """The device of a new operation."""
+        if not self._devices:
+            return ""
+        chosen = self._devices[-1]
+        found: str = chosen(op) if callable(chosen) else chosen
+        self.placed |= bool(found) and "CPU" not in found
+        return found
 
     @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
@@ -311,6 +322,11 @@ class Graph:
         wanted = " or ".join(k for k, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok)
         raise TypeError(f"Can not convert a {type(obj).__name__} into a {wanted}.")
 
+    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
+        """A view of the operations (those from number ``from_version`` on), as TF1's GraphDef: ``.node[k].name``, ``.op``, ``.input``."""
+        from .protos import GraphDef, node_def
+        return GraphDef(node=[node_def(op) for op in list(self.operations.values())[from_version or 0:]])
+
     # ---- life ------------------------------------------------------------------------------------------------------------------------
 
     def as_default(self) -> Any:
@@ -366,6 +382,35 @@ class Graph:
 
     def __str__(self) -> str:
         return str(self.ir)
+
+
+_DEVICE_PARTS = ("job", "replica", "task", "device")
+
+
+def _device_parts(name: str) -> dict[str, str]:
+    parts = {}
+    for part in name.strip("/").split("/"):
+        key, _, value = part.partition(":")
+        if key.lower() in ("cpu", "gpu"):
+            key, value = "device", f"{key.upper()}:{value or 0}"
+        elif key == "device":
+            kind, _, number = value.partition(":")
+            value = f"{kind.upper()}:{number or 0}"
+        if part and (key not in _DEVICE_PARTS or not value):
+            raise ValueError(f"Unknown attribute: '{key}' in device name '{name}'")
+        if part:
+            parts[key] = value
+    return parts
+
+
+def _merged_device(outer: str, name: str) -> str:
+    """``/gpu:0`` within ``/job:worker`` is ``/job:worker/device:GPU:0``. ValueError for what is no device name."""
+    parts = {**(_device_parts(outer) if isinstance(outer, str) else {}), **_device_parts(name)}
+    return "".join(f"/{k}:{parts[k]}" for k in _DEVICE_PARTS if k in parts)
+
+
+def _device_function(f: Callable[[Any], Any]) -> Callable[[Any], str]:
+    return lambda op: _merged_device("", str(f(op) or ""))
 
 
 class _Stack(threading.local):

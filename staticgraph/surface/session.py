@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import source
 from ..config import Config, log, log_wants
-from ..errors import Error, FailedPreconditionError, InvalidArgumentError
+from ..dtypes import string
+from ..errors import Error, FailedPreconditionError, InaccessibleTensorError, InvalidArgumentError, UnimplementedError
 from ..ir import walk
 from ..ir.aval import Dim, TupleAval, symbols_of
 from ..ir.graph import Node
@@ -84,6 +85,7 @@ class BaseSession:
             raise ValueError(f"there is no session target {target!r}: everything runs in this process")
         self.graph = graph if graph is not None else get_default_graph()
         self.config = config if isinstance(config, Config) else _from_proto(config)
+        self._soft_placement = config is not None and (isinstance(config, Config) or bool(getattr(config, "allow_soft_placement", False)))
         self._store = StateStore()
         self._plans: dict[Any, Plan] = {}
         self._closed = False
@@ -178,6 +180,8 @@ class BaseSession:
                 out.append(None)
             elif f in given:
                 out.append(given[f])
+            elif f.dtype == string:
+                out.append(_text(f))
             else:
                 v = by_tensor[f]
                 out.append(v[()] if v.ndim == 0 else v)
@@ -188,8 +192,10 @@ class BaseSession:
         plan = self._plans.get(key)
         if plan is None:
             fed = set(feeds)
-            tensors = list(dict.fromkeys(f for f in flat if isinstance(f, Tensor) and f not in fed))
+            tensors = list(dict.fromkeys(f for f in flat if isinstance(f, Tensor) and f not in fed and f.dtype != string))
             ops = list(dict.fromkeys(f for f in flat if isinstance(f, Operation)))
+            if self.graph.placed and not self._soft_placement:
+                _check_devices([*(t.op for t in tensors), *ops])
             plan = self._plans[key] = Plan(self, tensors, ops, feeds)
             plan.keep = (flat, feeds)        # type: ignore[attr-defined]  # ids stay theirs while these live
         return plan
@@ -264,21 +270,27 @@ class BaseSession:
             named = {k: self._flatten(f, out) for k, f in fetch.items()}
             return lambda values: type(fetch)((k, p(values)) for k, p in named.items())
         if hasattr(fetch, "_fetch_parts"):
-            parts_, build = fetch._fetch_parts()
-            inner = [self._flatten(f, out) for f in parts_]
-            return lambda values: build([p(values) for p in inner])
+            return self._flatten_parts(fetch, out)
         if fetch is None or isinstance(fetch, (int, float, np.ndarray, set)) or (not isinstance(fetch, (str, Tensor, Operation)) and not hasattr(fetch, "_as_graph_element")):
             raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}, must be a string or Tensor. (Can not convert a {type(fetch).__name__} into a Tensor or Operation.)")
         try:
             element = self.graph.as_graph_element(fetch)
         except (ValueError, KeyError) as error:
             raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({error.args[0]})") from None
-        if not self.graph.is_fetchable(element):
-            raise ValueError(f"Operation {getattr(element, 'op', element).name!r} has been marked as not fetchable.")
-        if isinstance(element, Tensor) and not self._owned(element._node):
-            raise ValueError(f"Operation {element.op.name!r} has been marked as not fetchable: it is inside of a loop or a branch.")
+        if hasattr(element, "_fetch_parts"):
+            return self._flatten_parts(element, out)
+        op = element.op if isinstance(element, Tensor) else element
+        inside = any(not self._owned(t._node) for t in op.outputs) or (op._node is not None and not self._owned(op._node))
+        if inside or not self.graph.is_fetchable(element):
+            raise InaccessibleTensorError(f"Operation {op.name!r} has been marked as not fetchable." + (" It is inside of a loop or a branch: return its value from there." if inside else ""))
         out.append(element)
         return lambda values: next(values)
+
+    def _flatten_parts(self, fetch: Any, out: list[Any]) -> Callable[[Any], Any]:
+        """Of something that stands for several tensors: its parts, and what it makes of their values."""
+        parts, build = fetch._fetch_parts()
+        inner = [self._flatten(f, out) for f in parts]
+        return lambda values: build([p(values) for p in inner])
 
     def _owned(self, n: Node) -> bool:
         nodes = self.graph.ir.nodes
@@ -292,7 +304,9 @@ class BaseSession:
         if not isinstance(feed_dict, dict):
             raise TypeError(f"The feed_dict must be a dict, got {type(feed_dict).__name__}")
         tensors, values = [], []
-        for key, value in feed_dict.items():
+        whole = [(k, v) for k, v in feed_dict.items() if not hasattr(k, "_feed_parts")]
+        parts = [p for k, v in feed_dict.items() if hasattr(k, "_feed_parts") for p in k._feed_parts(v).items()]
+        for key, value in (*whole, *parts):
             t = self._feed_key(key)
             if t in tensors:
                 raise ValueError(f"Tensor '{t.name}' is fed twice")
@@ -323,7 +337,7 @@ class BaseSession:
             flat: list[Any] = []
             rebuild = self._flatten(fetches, flat)
             feeds = [self._feed_key(k) for k in feed_list or ()]
-            if depends_on_ranks([*flat, *feeds]):        # what runs depends on what is fed
+            if depends_on_ranks([*flat, *feeds]) or any(isinstance(f, Tensor) and f.dtype == string for f in flat):     # what runs depends on what is fed
                 return lambda *values: rebuild(iter(self._run_flat(flat, feeds, [prepared(t, v) for t, v in zip(feeds, values, strict=True)])))
             plan = self._plan(flat, feeds)
         from .callables import prepared_call
@@ -355,6 +369,29 @@ class InteractiveSession(BaseSession):
 def _from_proto(config: Any) -> Config:
     threads = getattr(config, "intra_op_parallelism_threads", 0) or None
     return Config(threads=threads)
+
+
+def _text(t: Tensor) -> Any:
+    """The value of a string constant: bytes, or an object array of bytes."""
+    if t.node.op is not OPS["const"]:
+        raise UnimplementedError(None, t.op, f"{t.name}: strings that a run computes are not available")
+    array = t.node.attr("value").array.copy()
+    return array[()] if array.ndim == 0 else array
+
+
+def _check_devices(ops: Sequence[Operation]) -> None:
+    """InvalidArgumentError, at its line, for an operation among those a run needs that is placed on a device that there is not."""
+    seen, stack_ = set(ops), list(ops)
+    while stack_:
+        op = stack_.pop()
+        if op.device and "CPU" not in op.device:
+            source.raise_at(op.site, InvalidArgumentError(None, op, f"Cannot assign a device for operation {op.name}: Operation was explicitly assigned to {op.device} but available "
+                                                          "devices are [ /job:localhost/replica:0/task:0/device:CPU:0 ]. Make sure the device specification refers to a valid device, "
+                                                          "or set allow_soft_placement=True in the session's config."))
+        for other in (*(t.op for t in op.inputs), *op.control_inputs):
+            if isinstance(other, Operation) and other not in seen:
+                seen.add(other)
+                stack_.append(other)
 
 
 def default_session_for(graph: Graph, session: Any, what: str) -> Any:

@@ -70,6 +70,7 @@ class Operation:
         self._node: Node | None = None       # what running it runs, for operations without outputs
         self._record: Any = None             # the call that is made again for other ranks, where it depends on a placeholder of unknown rank
         self.control_inputs: list[Any] = []
+        self.in_force: tuple[Any, ...] = ()  # what ``control_dependencies`` asked for where it was made
         self.device = ""
         self.site: Any = None
 
@@ -92,7 +93,8 @@ class Operation:
     @property
     def node_def(self) -> Any:
         """A view like TF1's NodeDef."""
-        return self
+        from .protos import node_def
+        return node_def(self)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Run it in the default session (or ``session``)."""
@@ -113,8 +115,7 @@ class Operation:
         return f"<tf.Operation '{self.name}' type={self.type}>"
 
     def __str__(self) -> str:
-        rows = [f'name: "{self.name}"', f'op: "{self.type}"', *(f'input: "{i.name}"' for i in self.inputs)]
-        return "\n".join(rows) + "\n"
+        return str(self.node_def)
 
 
 class Tensor:

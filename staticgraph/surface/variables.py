@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..dtypes import DType, as_dtype
+from ..dtypes import DType, as_dtype, string
 from ..errors import DTypeError, ShapeError
 from ..ir.opdef import OPS
 from .deferred import apart, recorded, site_of
@@ -202,6 +202,31 @@ class Variable:
         """Replace rows."""
         return self._rows("variable_scatter_update", "ScatterUpdate", *_sparse(indices, updates), name)
 
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        """Add at index tuples."""
+        return self._effect("variable_scatter_nd_add", "ScatterNdAdd", name, updates, indices, "updates")
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        """Subtract at index tuples."""
+        return self._effect("variable_scatter_nd_sub", "ScatterNdSub", name, updates, indices, "updates")
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        """Replace at index tuples."""
+        return self._effect("variable_scatter_nd_update", "ScatterNdUpdate", name, updates, indices, "updates")
+
+    def _assign_slice(self, index: Any, value: Any, name: str | None = None) -> Tensor:
+        """Set ``self[index]``; the result is the whole new value."""
+        with op_scope(name, "strided_slice/_assign", self, value) as label:
+            shape = tuple(self.node.shape)
+            try:
+                picked = np.arange(int(np.prod(shape))).reshape(shape)[index]
+            except (IndexError, TypeError, NotImplementedError) as error:
+                raise NotImplementedError(f"only slices with bounds known while building can be assigned: {error}") from None
+            where = np.stack(np.unravel_index(picked, shape), -1)            # the index tuple of each element
+            t = convert(value, self.base_dtype, "value")
+            wide = emit("BroadcastTo", "updates", (t,), lambda b, n: b.broadcast(n, where.shape[:-1]))
+            return self.scatter_nd_update(where, wide, label)
+
     def __iter__(self) -> Any:
         raise TypeError("'Variable' object is not iterable.")
 
@@ -343,6 +368,35 @@ def is_variable_initialized(variable: Variable) -> Tensor:
     with source.hide_own_frames():
         result: Tensor = emit("IsVariableInitialized", "IsVariableInitialized", (), lambda b: b.apply(OPS["is_initialized"], (b.capture(variable.node),), {}))
         return result
+
+
+class _Report(Tensor):
+    """Names of the variables without a value; the run gives which those are."""
+
+    def __init__(self, flags: Tensor, names: Sequence[str]) -> None:
+        super().__init__(flags.op, 0, flags._node)
+        self._flags, self._names = flags, np.array([n.encode() for n in names], object)
+        self._shape = TensorShape([None])
+
+    dtype = property(lambda self: string, doc="Text.")
+
+    def _fetch_parts(self) -> Any:
+        return [self._flags], lambda got: self._names[~got[0]]
+
+
+def report_uninitialized_variables(var_list: Sequence[Variable] | None = None, name: str = "report_uninitialized_variables") -> Tensor:
+    """Names of the variables (default: all global and local ones) that have no value; a run gives an object array of bytes."""
+    from .array_ops import stack
+    with source.hide_own_frames():
+        variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
+        g = get_default_graph()
+        with g.name_scope(name), g.control_dependencies(None):
+            flags = stack([is_variable_initialized(v) for v in variables], name="flags") if variables else convert(np.zeros(0, bool), name="flags")
+            report = _Report(flags, [v.op.name for v in variables])
+            report.op = Operation(g, g.operation_name("boolean_mask/GatherV2"), "GatherV2", (flags,))
+            report.op.site, report.op.outputs = flags.op.site, [report]
+            g.operations[report.op.name] = report.op
+            return report
 
 
 @recorded

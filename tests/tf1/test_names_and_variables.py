@@ -268,6 +268,22 @@ def test_029_is_variable_initialized(sess):
     assert sess.run(check)
 
 
+def test_029_report_uninitialized_variables(sess):
+    v, w = tf.Variable(1.0, name="v"), tf.Variable(1.0, name="w", collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    report, some = tf.report_uninitialized_variables(), tf.report_uninitialized_variables([v])
+    assert report.dtype == tf.string and report.shape.as_list() == [None] and list(sess.run(report)) == [b"v", b"w"]
+    ready = tf.assert_variables_initialized()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Attempting to use uninitialized value v"):
+        sess.run(ready)
+    sess.run(v.initializer)
+    got = sess.run({"all": report, "some": some, "named": report.name})
+    assert list(got["all"]) == list(got["named"]) == [b"w"] and got["some"].shape == (0,) and got["all"].dtype == object
+    sess.run(w.initializer)
+    assert sess.run(report).size == 0 and sess.run(ready) is None
+    with tf.Graph().as_default():
+        assert tf.assert_variables_initialized() is None
+
+
 def test_030_to_032_sharing_needs_reuse_and_agreement():
     w = tf.get_variable("w", [1])
     with pytest.raises(ValueError, match="Variable w already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"):

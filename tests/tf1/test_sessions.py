@@ -53,6 +53,23 @@ def test_045_finalized_graphs(fresh_graph, sess):
         tf.constant(2.0)
 
 
+def test_045_what_a_graph_offers(fresh_graph, sess):
+    a = tf.constant(1.0, name="a")
+    version = fresh_graph.version
+    with fresh_graph.name_scope("s"), fresh_graph.device("/cpu:0"), fresh_graph.colocate_with(a.op), fresh_graph.control_dependencies([a]):
+        b = tf.add(a, 2.0, name="b")
+    assert fresh_graph.version > version and [op.name for op in fresh_graph.get_operations()] == ["a", "s/b/y", "s/b"]
+    assert b.device == "/device:CPU:0" and fresh_graph.unique_name("a") == "a_1" and fresh_graph.unique_name("c", mark_as_used=False) == "c"
+    node = fresh_graph.as_graph_def().node[2]
+    assert (node.name, node.op, node.input) == ("s/b", "Add", ["a", "s/b/y"]) and 'op: "Add"' in str(fresh_graph.as_graph_def())
+    with fresh_graph.gradient_override_map({"Square": "Other"}):
+        tf.square(a)
+    fresh_graph.prevent_fetching(b.op)
+    assert not fresh_graph.is_fetchable(b) and fresh_graph.is_feedable(b)
+    with pytest.raises(ValueError, match="Operation 's/b' has been marked as not fetchable"):
+        sess.run(b)
+
+
 def test_046_by_name(fresh_graph):
     a = tf.constant(1.0, name="a")
     assert fresh_graph.get_tensor_by_name("a:0") is a and fresh_graph.get_operation_by_name("a") is a.op
@@ -113,6 +130,40 @@ def test_051_runs_from_many_threads(sess):
     assert sess.run(v) == 200
 
 
+def test_052_placement():
+    with tf.device("/gpu:0"):
+        x = tf.constant(1.0)
+        with tf.device("/cpu:1"):
+            assert (x + 0).device == "/device:CPU:1"
+        with tf.device(None):
+            assert (x + 0).device == ""
+        with tf.device(lambda op: "/gpu:2" if op.type == "Mul" else ""):
+            assert (x * 2.0).device == "/device:GPU:2" and (x - 1.0).device == ""
+        y = x + 1.0
+    assert y.device == "/device:GPU:0"
+    with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as s:
+        assert s.run(y) == 2
+    with tf.Session() as s:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="^Cannot assign a device for operation (add|Const)"):
+            s.run(tf.identity(y))
+        assert s.run(tf.constant(3.0)) == 3
+    with pytest.raises(ValueError, match="Unknown attribute"), tf.device("/nonsense:0"):
+        pass
+
+
+def test_052_settings():
+    config = tf.ConfigProto(log_device_placement=True, device_count={"GPU": 0}, inter_op_parallelism_threads=2, gpu_options=tf.GPUOptions(allow_growth=True))
+    config.gpu_options.per_process_gpu_memory_fraction = 0.5
+    config.intra_op_parallelism_threads = 1
+    assert config.gpu_options.allow_growth and tf.Session(config=config).config.threads == 1
+    with pytest.raises(ValueError, match='has no "nonsense" field'):
+        tf.ConfigProto(nonsense=1)
+    with pytest.raises(AttributeError):
+        config.nonsense = 1
+    with pytest.raises(ValueError, match="target"):
+        tf.Session("grpc://somewhere")
+
+
 def test_052_devices(sess):
     assert sess.list_devices()[0].name == "/job:localhost/replica:0/task:0/device:CPU:0"
 
@@ -126,6 +177,20 @@ def test_053_structures_of_fetches(sess):
     assert sess.run(a.op) is None
     ordered = sess.run(collections.OrderedDict([("z", a), ("y", a)]))
     assert isinstance(ordered, collections.OrderedDict) and list(ordered) == ["z", "y"]
+
+
+def test_053_text_and_parts(sess):
+    text, several = tf.constant("abc"), tf.constant(["a", b"b"])
+    v = tf.Variable(2.0)
+    sess.run(v.initializer)
+    got = sess.run({"t": text, "s": [several, v]})
+    assert got["t"] == b"abc" and got["s"][0].dtype == object and list(got["s"][0]) == [b"a", b"b"] and got["s"][1] == 2
+    assert sess.make_callable([text, v])() == [b"abc", 2]
+    sparse = tf.SparseTensor([[0, 1]], [2.0], [2, 3])
+    value = sess.run(sparse)
+    assert isinstance(value, tf.SparseTensorValue) and value.indices.tolist() == [[0, 1]] and value.dense_shape.tolist() == [2, 3]
+    rows = sess.run(tf.gradients(tf.gather(v + [1.0, 2.0], [1]), [v])[0])
+    assert rows == 1
 
 
 def test_054_one_value_per_run(sess):
@@ -159,6 +224,30 @@ def test_057_names_that_cannot_be_fetched(sess):
     tf.constant(1.0)
     with pytest.raises(ValueError, match="cannot be interpreted as a Tensor"):
         sess.run("nothing:0")
+
+
+def test_057_tensors_of_other_graphs(sess):
+    tf.constant(1.0)
+    with tf.Graph().as_default():
+        other = tf.constant(1.0)
+    with pytest.raises(ValueError, match="cannot be interpreted as a Tensor.*is not an element of this graph"):
+        sess.run(other)
+    with pytest.raises(TypeError, match="Can not convert a generator into a Tensor or Operation"):
+        sess.run(t for t in ())
+
+
+def test_058_tensors_inside_of_loops_and_branches(sess):
+    inner = {}
+
+    def body(i):
+        inner["mul"] = tf.multiply(i, 2, name="mul")
+        return inner["mul"] + 1
+    out = tf.while_loop(lambda i: i < 3, body, [0], name="while")
+    tf.cond(out > 3, lambda: inner.setdefault("neg", -out), lambda: out)
+    for fetch in (inner["mul"], inner["mul"].op, "while/mul:0", [out, inner["neg"]]):
+        with pytest.raises(tf.errors.InaccessibleTensorError, match="^Operation '(while/mul|cond/Neg)' has been marked as not fetchable."):
+            sess.run(fetch)
+    assert sess.run(out) == 3
 
 
 def test_059_fetched_variables_are_copies(sess):
@@ -226,6 +315,29 @@ def test_067_any_tensor_can_be_fed(sess):
     b = a + 1
     assert sess.run(b * 2, {b: 10}) == 20
     assert sess.run(v * 2, {v: 5.0}) == 10 and sess.run(v) == 1
+
+
+def test_068_tensors_that_may_not_be_fed(fresh_graph, sess):
+    x = tf.placeholder(tf.float32, [])
+    y = x + 1
+    fresh_graph.prevent_feeding(y)
+    assert sess.run(y, {x: 1}) == 2 and not fresh_graph.is_feedable(y)
+    with pytest.raises(ValueError, match=r"Tensor Tensor\(\"add:0\", shape=\(\), dtype=float32\) may not be fed."):
+        sess.run(y, {y: 1})
+
+
+def test_069_sparse_placeholders(sess):
+    x = tf.sparse_placeholder(tf.float32, [None, None], name="x")
+    dense = tf.sparse_tensor_to_dense(x, default_value=-1.0)
+    parts = ([[0, 1], [1, 0]], [2.0, 3.0], [2, 3])
+    for value in (parts, tf.SparseTensorValue(*parts)):
+        assert sess.run(dense, {x: value}).tolist() == [[-1, 2, -1], [3, -1, -1]]
+    assert sess.run(x, {x: parts}).values.tolist() == [2, 3] and x.get_shape().as_list() == [None, None] and dense.shape.as_list() == [None, None]
+    fixed = tf.sparse_placeholder(tf.float32, [2, 3])
+    product = tf.sparse_tensor_dense_matmul(fixed, tf.eye(3))
+    assert fixed.shape == [2, 3] and sess.run(product, {fixed: parts}).tolist() == [[0, 2, 0], [3, 0, 0]]
+    with pytest.raises(TypeError, match="SparseTensorValue"):
+        sess.run(dense, {x: np.ones((2, 3))})
 
 
 def test_070_placeholders_with_a_default(sess):
