@@ -15,7 +15,9 @@ import hashlib
 import json
 import mmap
 import os
+import shutil
 import struct
+import tempfile
 import threading
 
 import numpy as np
@@ -103,10 +105,13 @@ class Module:
 
     def __init__(self, path, manifest):
         self.path, self.manifest, self.name = path, manifest, manifest["name"]
-        try:
-            self._library = ctypes.CDLL(path)
-        except OSError as error:
-            raise ExportError(f"{path} (code for {', '.join(manifest['targets'])}, {manifest['triple']}) cannot be loaded here: {error}") from None
+        self._library = self._open(path)
+        if self._loaded_id() != manifest["id"]:
+            # the system knows libraries by their path: after a new export to the same place it would give the old one
+            self.close()
+            self._library = self._open_copy(path)
+        if self._loaded_id() != manifest["id"]:
+            raise ExportError(f"{path}: its manifest and its code are not of one export")
         self._message = self._symbol("error_message", ctypes.c_char_p, ctypes.c_int32)
         version = self._symbol("abi_version", ctypes.c_int32)()
         if version != ABI:
@@ -114,6 +119,27 @@ class Module:
         self.functions = {e["name"]: Function(self, e) for e in manifest["entries"]}
         self.main = self.functions[manifest["entries"][0]["name"]]
         self.state = State(self) if manifest["state"] else None
+
+    def _open(self, path):
+        try:
+            return ctypes.CDLL(path)
+        except OSError as error:
+            raise ExportError(f"{self.path} (code for {', '.join(self.manifest['targets'])}, {self.manifest['triple']}) cannot be loaded here: "
+                              f"{error}") from None
+
+    def _open_copy(self, path):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, os.path.basename(path))
+            shutil.copyfile(path, copy)
+            return self._open(copy)
+
+    def _loaded_id(self):
+        """The identity of the code that was loaded, None where it has no manifest of that name."""
+        manifest = getattr(self._library, f"{self.name}_manifest", None)
+        if manifest is None:
+            return None
+        manifest.restype = ctypes.c_char_p
+        return json.loads(manifest()).get("id")
 
     def _symbol(self, name, result, *arguments):
         try:
@@ -144,7 +170,7 @@ class Module:
     def close(self):
         """Unload the object. Nothing of it may be used afterwards."""
         library, self._library = self._library, None
-        self.functions.clear()
+        self.__dict__.get("functions", {}).clear()
         if library is not None and hasattr(ctypes, "_dlopen") and os.name == "posix":
             import _ctypes
             _ctypes.dlclose(library._handle)

@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..codegen.target import Target
 from ..runtime.walker import REPORT
 from ..runtime.walker_parts import MOVES
@@ -83,6 +85,13 @@ class Module:
         offset = self.blob.add(array)
         return f"getelementptr (i8, ptr @{self.name}.constants, i64 {offset})" if offset else f"@{self.name}.constants"
 
+    def _identity(self) -> str:
+        """A hash of code and constants: two versions of one model differ in it."""
+        digest = hashlib.sha256("".join(self.parts).encode())
+        for _, array in self.blob.parts:
+            digest.update(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
+        return digest.hexdigest()[:32]
+
     def text(self, entries: Sequence[Entry], store: Store, layout: int | None, manifest: dict[str, Any], external: bool) -> str:
         """The whole module. ``external``: the constants are in an object of their own."""
         main = entries[0]
@@ -96,6 +105,7 @@ class Module:
             self.parts.append(state_text(self.name, list(store.variables.values()), layout, self.blob))
         self.parts.append(messages_text(self.name, self.messages))
         self.parts.append(choose_text(self.targets))
+        manifest["id"] = self._identity()
         raw = json.dumps(manifest, separators=(",", ":"), ensure_ascii=True).encode()
         whole = MAGIC + len(raw).to_bytes(8, "little") + hashlib.sha256(raw).digest()[:8] + raw + b"\0"
         skip = len(whole) - len(raw) - 1
