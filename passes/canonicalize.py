@@ -100,7 +100,8 @@ def drop_cast(b: Any, n: Node) -> Node | None:
 def operands_in_order(b: Any, n: Node) -> Node | None:
     """Operands of a commutative op: the older one left, constants right, so that x + y and y + x are one node."""
     x, y = n.inputs
-    if (x.op is state.const, x.id) > (y.op is state.const, y.id):
+    # of two unknown sizes that a run will find equal, the result has the first one's name: it must keep it
+    if (x.op is state.const, x.id) > (y.op is state.const, y.id) and n.op.infer(y.aval, x.aval, **n.kw) == n.aval:
         return b.call(n.op, y, x, **n.kw)
     return None
 

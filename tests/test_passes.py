@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import staticgraph as sg
 import staticgraph.ops
-import staticgraph.transforms.gradient  # noqa: F401  (gives builders ``gradients``)
+import staticgraph.transforms.gradient
 from passes import pipeline
 from passes.base import PassContext, graph_pass
 from staticgraph.dtypes import as_dtype
@@ -122,3 +123,12 @@ def test_the_change_log_names_rules_and_lines():
     context = PassContext(log=[])
     assert len(pipeline.algebra(g, context)) == 1
     assert context.log and all(c.rule for c in context.log)
+
+
+def test_operands_of_unknown_sizes_keep_their_order_where_the_result_is_named_after_the_first():
+    x, t, u = (sg.placeholder(sg.float32, [None]) for _ in range(3))
+    y = sg.concat([x, t], 0) * u
+    a = np.arange(9, dtype=np.float32)
+    with sg.Session() as sess:
+        for n, m in ((2, 3), (3, 1)):                    # the second sizes are compiled as unknown
+            np.testing.assert_array_equal(sess.run(y, {x: a[:n], t: a[:m], u: a[:n + m]}), np.concatenate([a[:n], a[:m]]) * a[:n + m])
