@@ -16,7 +16,7 @@ from .. import source
 from ..codegen.target import Target
 from ..compile import Executable, sizes_of_feeds
 from ..errors import GraphError
-from ..ir.aval import symbols_of
+from ..ir.aval import evaluate, symbols_of
 from ..ir.builder import GraphBuilder
 from ..ir.graph import Graph, Node
 from ..transforms.gradient import gradients as reverse
@@ -245,10 +245,11 @@ class _Job:
                     raise GraphError(f"export: batch gives {f.name!r} the shape {list(s)}, the tensor has {f.aval}")
             values: dict[str, Any] = dict(sizes_of_feeds([f.aval for f, s in zip(e.inputs, shapes) if s is not None], [s for s in shapes if s is not None]))
             same, _ = unified(graph, symbols)
-            root = {s: str(same.get(s, s)) for s in symbols}
-            known = {root[s]: n for s, n in values.items()}
-            self._open(e, [s for s in symbols if root[s] not in known])
-            return {s: known[root[s]] for s in symbols}
+            for _ in symbols:                                # sizes that follow from those given, and the other way round
+                values.update({s: evaluate(v, values) for s, v in same.items() if s not in values and symbols_of(v) <= values.keys()})
+                values.update({repr(v): values[s] for s, v in same.items() if s in values and repr(v) in symbols})
+            self._open(e, [s for s in symbols if s not in values])
+            return values
         same, equal = unified(graph, symbols)
         free = [s for s in symbols if s not in same]
         if self.batch == "dynamic":
@@ -256,7 +257,8 @@ class _Job:
             return same
         if self.batch == "fixed" or len(free) > 1:
             self._open(e, free)
-        return dict.fromkeys(symbols, int(self.batch))
+        known = dict.fromkeys(free, int(self.batch))
+        return {**known, **{s: evaluate(v, known) for s, v in same.items()}}
 
     def _open(self, e: Entry, symbols: Sequence[str]) -> None:
         """GraphError for sizes that are still open."""
@@ -289,14 +291,14 @@ class _Job:
         header = header_text(self.name, self.entries, variables, owned, manifest)
         with tempfile.TemporaryDirectory(prefix=".sg-export-", dir=where.parent) as folder:
             aside = Path(folder)
-            made = self._object(aside, text, format, module if external else None)
+            made = self._object(aside, text, format, module if external else None, where.name)
             (aside / "header.h").write_text(header)
             beside = where.with_suffix(".h")
             os.replace(made, where)
             os.replace(aside / "header.h", beside)
         return Export(where, beside, manifest)
 
-    def _object(self, folder: Path, text: str, format: str, module: Module | None) -> Path:
+    def _object(self, folder: Path, text: str, format: str, module: Module | None, soname: str) -> Path:
         out = folder / "out"
         if format == "llvm":
             out.write_text(f'target triple = "{self.targets[0].triple}"\n' + text)
@@ -315,7 +317,7 @@ class _Job:
         if format == "object":
             shutil.copyfile(code, out)
         else:
-            link(objects, out, target, format, self.name)
+            link(objects, out, target, format, soname)
         return out
 
     def _manifest(self, module: Module, layout: int | None) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def wanted_targets(target: str, targets: Sequence[str] | None) -> list[Target]:
 
 def link(objects: Sequence[Path], out: Path, target: Target, format: str, name: str) -> None:
     """Join objects into a shared object."""
-    done = subprocess.run(["cc", "-shared", "-nostdlib", "-Wl,-z,noexecstack", "-Wl,--build-id=none", f"-Wl,-soname,{name}.so", "-o", str(out),
+    done = subprocess.run(["cc", "-shared", "-nostdlib", "-Wl,-z,noexecstack", "-Wl,--build-id=none", f"-Wl,-soname,{name}", "-o", str(out),
                            *map(str, objects)], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the linker failed: {done.stderr}")

@@ -90,9 +90,9 @@ def _whole(path, data):
     """Refuse an ELF file that ends before its segments do: loading it would kill the process."""
     if data[:4] != b"\x7fELF" or len(data) < 64 or data[4] != 2:
         return
-    offset, = struct.unpack_from("<Q", data, 32)
-    size, count = struct.unpack_from("<HH", data, 54)
-    if offset + size * count > len(data):
+    offset, sections = struct.unpack_from("<QQ", data, 32)
+    size, count, section, many = struct.unpack_from("<HHHH", data, 54)
+    if max(offset + size * count, sections + section * many) > len(data):
         raise ExportError(f"{path} is truncated")
     for k in range(count):
         start, filled = (struct.unpack_from("<Q", data, offset + k * size + at)[0] for at in (8, 32))

@@ -6,46 +6,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..compile import specialize
-from ..ir.aval import Atom, Dim, Size, assumptions, measured_in, symbol, symbols_of
+from ..ir.aval import Atom, Dim, Size, assumptions, measured_in, substitute, symbol, symbols_of
 from ..ir.graph import Graph
 
 LIMIT = (1 << 31) - 1                        # of one size: no address computed from two of them overflows
 
 
 def unified(graph: Graph, symbols: Sequence[str]) -> tuple[dict[str, Size], list[tuple[Size, Size]]]:
-    """(symbols that must equal an earlier one, and it; the other pairs of sizes that must agree).
+    """(symbols that follow from the others, and how; the other pairs of sizes that must agree).
 
     The shape rules say which sizes they take to be equal: x of [n, 64] with labels of [m] makes m = n, one size for the caller to give.
     """
-    with assumptions(every=True) as pairs:
-        specialize(graph, {s: symbol(s) for s in symbols})                   # type: ignore[misc]
-    same: dict[str, str] = {}
-
-    def root(s: str) -> str:
-        while s in same:
-            s = same[s]
-        return s
     order = {s: k for k, s in enumerate(symbols)}
-    for p, q in pairs:
-        if _is_symbol(p, order) and _is_symbol(q, order):
-            first, second = sorted({root(repr(p)), root(repr(q))}, key=order.__getitem__)[:2] if root(repr(p)) != root(repr(q)) else (None, None)
-            if first is not None and second is not None:
-                same[second] = first
-    values: dict[str, Size] = {s: symbol(root(s)) for s in same}
-    if not values:
-        return {}, _others(pairs)
-    with assumptions(every=True) as pairs:
-        specialize(graph, {s: values.get(s, symbol(s)) for s in symbols})    # type: ignore[misc]
-    return values, _others(pairs)
+    values: dict[str, Size] = {}
+    while True:
+        with assumptions(every=True) as pairs:
+            specialize(graph, {s: values.get(s, symbol(s)) for s in symbols})            # type: ignore[misc]
+        others = list(dict.fromkeys((p, q) for p, q in pairs if p is not q and not measured_in((p, q))))
+        found = next((f for p, q in others if (f := _solved(p, q, order)) is not None), None)
+        if found is None:
+            return values, others
+        name, value = found
+        values = {k: substitute(v, {name: value}) for k, v in values.items()} | {name: value}
 
 
-def _is_symbol(size: Size, known: Mapping[str, int]) -> bool:
-    return isinstance(size, Dim) and repr(size) in known
-
-
-def _others(pairs: Sequence[tuple[Size, Size]]) -> list[tuple[Size, Size]]:
-    """Pairs that the caller's sizes decide, each once."""
-    return list(dict.fromkeys((p, q) for p, q in pairs if p is not q and not measured_in((p, q))))
+def _solved(p: Size, q: Size, order: Mapping[str, int]) -> tuple[str, Size] | None:
+    """(symbol, value) that makes the two equal, the later symbol of two; None where neither is a symbol of its own."""
+    options = [(repr(x), y) for x, y in ((p, q), (q, p)) if isinstance(x, Dim) and repr(x) in order and repr(x) not in symbols_of(y)]
+    return max(options, key=lambda o: order[o[0]]) if options else None
 
 
 # ---- as LLVM text ------------------------------------------------------------------------------------------------------------------
