@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from ..transforms.gradient import gradients as reverse
 from ..transforms.jvp import jvp as forward
 from .entries import size_names
 from .header import header_text
-from .linking import link, wanted_targets
+from .link import link
 from .module import Module
 from .names import distinct, mangled
 from .objectfile import is_elf, parsed, write_constants
@@ -39,6 +40,7 @@ from .plan import (
 )
 from .sizes import as_json, unified
 from .state import layout_of, state_bytes
+from .targets import wanted_targets
 
 ABI = 1
 INLINE = 1 << 16                             # bytes of constants that go through LLVM; more are written by ourselves
@@ -317,7 +319,7 @@ class _Job:
         if format == "object":
             shutil.copyfile(code, out)
         else:
-            link(objects, out, target, format, soname)
+            link(objects, out, target, format, soname, _FUNCTION.findall(text))
         return out
 
     def _manifest(self, module: Module, layout: int | None) -> dict[str, Any]:
@@ -347,6 +349,7 @@ def _by_number(symbol: str) -> tuple[int, str]:
     return (int(digits) if digits.isdigit() else 0, symbol)
 
 
+_FUNCTION = re.compile(r"^define (?!internal|hidden)[^@]*@([\w.]+)\(", re.MULTILINE)
 _EXPORTABLE = {"bool", "float16", "float32", "float64", "complex64", "complex128", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 _TAKEN = {"workspace_bytes", "error_message", "error_values", "abi_version", "manifest", "describe", "state", "state_bytes", "state_init", "state_get",
           "state_set", "state_save", "state_load"}

@@ -1,10 +1,8 @@
-"""Which targets an export is for, and how its objects are joined."""
+"""Which targets an export is for."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 from ..codegen.target import NAMED, Target, host
 from .cpu import LEVELS, level_of
@@ -31,11 +29,3 @@ def wanted_targets(target: str, targets: Sequence[str] | None) -> list[Target]:
     if len({t.name for t in found}) < len(found):
         raise ValueError(f"a target is named twice: {', '.join(names)}")
     return sorted(found, key=level_of)
-
-
-def link(objects: Sequence[Path], out: Path, target: Target, format: str, name: str) -> None:
-    """Join objects into a shared object."""
-    done = subprocess.run(["cc", "-shared", "-nostdlib", "-Wl,-z,noexecstack", "-Wl,--build-id=none", f"-Wl,-soname,{name}", "-o", str(out),
-                           *map(str, objects)], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"the linker failed: {done.stderr}")
