@@ -59,7 +59,8 @@ def test_each_linker_alone(model, tmp_path, tool, monkeypatch):
     made = export(model, tmp_path / "digits.so", target="native")
     first = made.path.read_bytes()
     np.testing.assert_array_equal(sg.export.load(made.path)(x=model[3])["y"], model[4])
-    again = export(model, tmp_path / "digits2.so", target="native")
+    (tmp_path / "again").mkdir()
+    again = export(model, tmp_path / "again" / "digits.so", target="native")
     assert again.path.read_bytes() == first, "equal inputs give equal bytes"
 
 

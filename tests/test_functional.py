@@ -209,7 +209,7 @@ def by_item(x):
 REFUSED = {
     "if": (lambda x: x if x > 0 else -x, 1.0, TypeError, "sg.cond"), "while": (by_while, v, TypeError, "sg.while_loop"), "and": (lambda x: x > 0 and x, 1.0, TypeError, "sg.where"),
     "==": (lambda x: x if x == 1.0 else -x, 1.0, TypeError, "sg.cond"), "float": (lambda x: x * float(x), 1.0, TypeError, "return it and use float\\(\\)"),
-    "int": (lambda x: x * int(x), 1.0, TypeError, "sg.cast"), "range": (lambda x: [k for k in range(x)], np.int32(3), TypeError, "sg.while_loop"),
+    "int": (lambda x: x * int(x), 1.0, TypeError, "sg.cast"), "range": (lambda x: list(range(x)), np.int32(3), TypeError, "sg.while_loop"),
     "list index": (lambda x: [1.0, 2.0][x], np.int32(1), TypeError, "sg.gather"), "np.sin": (np.sin, v, TypeError, "Use sg.sin for np.sin"), "np.sum": (np.sum, v, TypeError, "Use sg.reduce_sum"),
     "np.max": (np.max, v, TypeError, "Use sg.reduce_max"), "np.asarray": (np.asarray, v, NotImplementedError, "to a numpy array"),
     "np.arctan2": (lambda x: np.arctan2(x, x), v, TypeError, "Use sg.atan2|same meaning"), "np.concatenate": (lambda x: np.concatenate([x, x]), v, TypeError, "to a numpy array"),
@@ -229,7 +229,7 @@ def test_what_needs_a_value_is_refused_with_the_line_and_the_remedy(name):
 def test_numpy_operands_on_the_left_are_operators():
     f = sg.function(lambda x: np.ones(3) + x * np.float64(2) - np.array([1.0, 2.0, 3.0]) / x)
     assert np.allclose(f(v), 1 + v * 2 - np.array([1, 2, 3]) / v)
-    assert np.array_equal(sg.function(lambda x: np.ones(3) < x)(v), 1 < v) and np.array_equal(sg.function(lambda x: np.eye(3) @ x[:, None])(v), v[:, None])
+    assert np.array_equal(sg.function(lambda x: np.ones(3) < x)(v), v > 1) and np.array_equal(sg.function(lambda x: np.eye(3) @ x[:, None])(v), v[:, None])
 
 
 def test_a_traced_function_knows_its_sizes_and_compares_elements():
