@@ -288,12 +288,12 @@ def jvp(fn: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     n = len(primals)
 
     def pushed(*args: Any) -> Any:
-        return _push(fn, args[:n], args[n:])
+        return push(fn, args[:n], args[n:])
     with source.hide_own_frames():
         return Function(pushed)(*primals, *_directions("jvp: a tangent", tuple(tangents), "its primal", tuple(primals)))
 
 
-def _push(fn: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def push(fn: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     from .transforms.jvp import jvp as push_nodes
     now = _now([*primals, *tangents])
     if now is not None:
@@ -462,7 +462,7 @@ def hvp(fn: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     by_all = grad(fn, tuple(range(n)))
 
     def pushed(*args: Any) -> Any:
-        return _push(by_all, args[:n], args[n:])[1]
+        return push(by_all, args[:n], args[n:])[1]
     with source.hide_own_frames():
         out = Function(pushed)(*primals, *_directions("hvp: a tangent", tuple(tangents), "its primal", tuple(primals)))
     return out if n > 1 else out[0]
