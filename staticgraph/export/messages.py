@@ -21,8 +21,9 @@ FIRST = 16                                   # number of the first text of an ex
 class Messages:
     """The texts of one export, in order of their numbers; ``types`` tells what the error record's a and b are."""
 
-    def __init__(self, name: str) -> None:
-        own = [*KINDS, *(FIXED.get(k, FIXED[UNKNOWN]) for k in range(len(KINDS), FIRST))]
+    def __init__(self, name: str, needs: str = "") -> None:
+        kinds = [*KINDS[:UNSUPPORTED_CPU], KINDS[UNSUPPORTED_CPU] + (f": {needs}" if needs else "")]
+        own = [*kinds, *(FIXED.get(k, FIXED[UNKNOWN]) for k in range(len(KINDS), FIRST))]
         self.texts = [t.replace("NAME_", f"{name}_") for t in own]
         self.types = ["-"] * FIRST
         self.sites: list[dict[str, Any] | None] = [None] * FIRST

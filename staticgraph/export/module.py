@@ -16,7 +16,7 @@ import numpy as np
 from ..codegen.target import Target
 from ..runtime.walker import REPORT
 from ..runtime.walker_parts import MOVES
-from .cpu import choose_text
+from .cpu import NEEDS, choose_text
 from .driver import SUPPORT, driver
 from .entries import POINTERS, TYPES, entry_text, messages_text, workspace_text
 from .messages import Messages
@@ -41,7 +41,7 @@ class Module:
     def __init__(self, name: str, targets: Sequence[Target]) -> None:
         self.name, self.targets = name, targets
         self.blob = Blob()
-        self.messages = Messages(name)
+        self.messages = Messages(name, NEEDS.get(targets[0].name, ""))
         self.parts: list[str] = []
         self.declared: dict[str, None] = {}
         self.kernels: dict[tuple[int, str], str] = {}

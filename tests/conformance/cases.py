@@ -3,14 +3,16 @@
     python tests/conformance/cases.py FILE [ID ...]
 
 FILE holds one case per line (JSON). A program case passes when its values and gradients are as expected in each mode: compiled with
-all passes, compiled as written, define-by-run, and forward differentiation where it names gradients. A scenario is a function of
+all passes, compiled as written, define-by-run, exported, and by forward differentiation where it names gradients. A scenario is a function of
 ``scenarios.py``. Prints ``passed P of N`` last.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,16 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
+import export_scenarios
 from native import Case
 from scenarios import SCENARIOS
 
+import staticgraph as sg
 import staticgraph.dynamic as dy
 from staticgraph.config import Config
 from staticgraph.dtypes import as_dtype
 from staticgraph.errors import InvalidArgumentError
+from staticgraph.surface.funnel import emit
 from staticgraph.transforms.jvp import jvp
 
 
@@ -132,7 +137,32 @@ def dynamic(case: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-MODES = {"optimised": lambda c, a: compiled(c, a, "O2"), "unoptimised": lambda c, a: compiled(c, a, "O0"), "dynamic": dynamic, "forward": forward}
+def exported(case: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """A session's run, and the same from an exported object: equal to the last bit."""
+    if shutil.which("cc") is None and shutil.which("ld") is None:
+        return {}
+    pairs = gradient_names(case)
+    names = [*case["outputs"], *(f"d{y}/d{x}" for y, x in pairs)]
+
+    def build(b: Any, *nodes: Any) -> tuple[Any, ...]:
+        inputs = dict(zip(arrays, nodes))
+        values = program(b, case, inputs)
+        return (*(values[o] for o in case["outputs"]), *(b.gradients([values[y]], [inputs[x]])[0] for y, x in pairs))
+    with sg.Graph().as_default(), sg.Session() as sess, tempfile.TemporaryDirectory() as folder:
+        feeds = [sg.placeholder(v.dtype, v.shape) for v in arrays.values()]
+        outs = emit("Program", "program", feeds, build)
+        want = sess.run(list(outs), dict(zip(feeds, arrays.values())))
+        made = sg.export.shared_object(Path(folder) / "case.so", {f"i{k}": t for k, t in enumerate(feeds)}, {f"o{k}": t for k, t in enumerate(outs)}, sess)
+        with_no_python = sg.export.load(made.path)
+        got = with_no_python(**{f"i{k}": v for k, v in enumerate(arrays.values())})
+        with_no_python.close()
+    for k, w in enumerate(want):
+        if np.asarray(w).tobytes() != got[f"o{k}"].tobytes():
+            raise AssertionError(f"{names[k]} exported is {str(got[f'o{k}'])[:80]}, in the session {str(w)[:80]}")
+    return dict(zip(names, want))
+
+
+MODES = {"optimised": lambda c, a: compiled(c, a, "O2"), "unoptimised": lambda c, a: compiled(c, a, "O0"), "dynamic": dynamic, "forward": forward, "exported": exported}
 
 # ---- what is right -----------------------------------------------------------------------------------------------------------
 
@@ -206,13 +236,13 @@ def run(case: dict[str, Any]) -> list[str]:
 
 def scenario(name: str) -> list[str]:
     """Faults of a scenario."""
-    found = SCENARIOS.get(name)
+    found = SCENARIOS.get(name) or export_scenarios.SCENARIOS.get(name)
     if found is None:
         return ["there is no function for this scenario yet"]
     try:
         found()
-    except AssertionError as error:
-        return [str(error)[:200]]
+    except (AssertionError, export_scenarios.Missing) as error:
+        return [str(error)[:200] or "a condition does not hold"]
     return []
 
 
