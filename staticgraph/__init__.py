@@ -36,6 +36,7 @@ _MODULES = {
     "surface.selection": "boolean_mask unique unique_with_counts dynamic_partition",
     "surface.random_ops": "random_normal truncated_normal random_uniform random_shuffle set_random_seed",
     "surface.gradients": "gradients hessians custom_gradient IndexedSlices IndexedSlicesValue",
+    "surface.overrides": "RegisterGradient NotDifferentiable NoGradient",
     "surface.control": "cond while_loop case scan map_fn foldl foldr",
     "surface.scopes": "name_scope control_dependencies device colocate_with get_collection get_collection_ref add_to_collection convert_to_tensor",
     "surface.scatter_ops": "gather_nd scatter_nd tensor_scatter_update tensor_scatter_add tensor_scatter_sub scatter_nd_update scatter_nd_add scatter_nd_sub "

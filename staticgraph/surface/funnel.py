@@ -125,6 +125,9 @@ def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Calla
         for i in inputs if not made_again() else ():
             i._consumers.append(op)
         nodes = made if isinstance(made, tuple) else (made,)
+        if g._gradient_overrides:
+            from .overrides import overridden
+            nodes = overridden(g, op, nodes)
         op.outputs = [Tensor(op, k, n) for k, n in enumerate(nodes)]
         return tuple(op.outputs) if isinstance(made, tuple) else op.outputs[0]
 

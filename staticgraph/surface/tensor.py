@@ -122,6 +122,7 @@ class Tensor:
     """A symbolic value. ``node`` is the IR node that computes it."""
 
     __array_priority__ = 100
+    _give_shape: Callable[[TensorShape], None] | None = None
 
     def __init__(self, op: Operation, index: int, node: Node) -> None:
         self.op, self.value_index, self._node = op, index, node
@@ -159,6 +160,9 @@ class Tensor:
 
     def set_shape(self, shape: Any) -> None:
         """Refine the static shape. ValueError where it contradicts."""
+        if self._give_shape is not None:     # a result of py_func, whose shape nobody knew
+            self._give_shape(TensorShape(shape))
+            return
         merged = self.shape.merge_with(TensorShape(shape))
         if self._record is not None and merged.ndims is not None:
             self._record.ranks.pin(self, merged)

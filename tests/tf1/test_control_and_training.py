@@ -144,6 +144,41 @@ def test_118_custom_gradient(sess):
     assert sess.run([y, tf.gradients(y, [x])[0]]) == [9, 100]
 
 
+def test_118_registered_gradients(fresh_graph, sess):
+    name = f"Doubled{id(fresh_graph)}"
+
+    @tf.RegisterGradient(name)
+    def doubled(op, grad):
+        assert op.type in ("Identity", "Relu") and len(op.inputs) == len(op.outputs) == 1
+        return 2.0 * grad + 0.0 * op.inputs[0]
+    with pytest.raises(KeyError, match="Registering two gradient with name"):
+        tf.RegisterGradient(name)(doubled)
+    x = tf.placeholder(tf.float32, [])
+    with fresh_graph.gradient_override_map({"Identity": name, "Relu": name}):
+        y = tf.identity(x) * tf.nn.relu(-x)
+    assert sess.run([y, tf.gradients(y, [x])[0]], {x: -3.0}) == [-9, 2 * 3 - 2 * -3 * 0 + 2 * 3]
+
+    def body(i, a):
+        with fresh_graph.gradient_override_map({"Identity": name}):
+            return i + 1, tf.identity(a) * x
+    _, z = tf.while_loop(lambda i, a: i < 3, body, (0, 1.0))
+    plain = 3 * 5.0**2
+    assert sess.run(z, {x: 5.0}) == 125 and sess.run(tf.gradients(z, [x])[0], {x: 5.0}) == plain * (1 + 2 + 4) / 3
+    with fresh_graph.gradient_override_map({"Square": "Nothing is called so"}):
+        q = tf.square(x)
+    with pytest.raises(LookupError, match=r"No gradient defined for operation 'Square' \(op type: Square\)"):
+        tf.gradients(q, [x])
+
+
+def test_118_python_functions_with_a_gradient(fresh_graph, sess):
+    name = f"Sine{id(fresh_graph)}"
+    tf.RegisterGradient(name)(lambda op, grad: grad * tf.cos(op.inputs[0]))
+    x = tf.placeholder(tf.float32, [])
+    with fresh_graph.gradient_override_map({"PyFunc": name}):
+        y = tf.py_func(lambda v: np.sin(v), [x], tf.float32)
+    assert np.allclose(sess.run([y, tf.gradients(y * 2.0, [x])[0]], {x: 0.5}), [np.sin(0.5), 2 * np.cos(0.5)])
+
+
 def test_119_names_of_gradients():
     x = tf.constant(1.0)
     y = tf.square(x)

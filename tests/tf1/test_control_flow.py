@@ -1,5 +1,6 @@
 """Statements 101 to 109: branches, loops, and the state and effects inside of them."""
 
+import numpy as np
 import pytest
 
 import staticgraph as tf
@@ -108,3 +109,29 @@ def test_106_what_a_loop_assigns_and_uses_has_no_derivative(sess, v):
     assert sess.run(y) == 2 * 1 * 2 * 3
     with pytest.raises(LookupError, match="assigns this variable and uses its new value"):
         tf.gradients(y, [x])
+
+
+def test_109_python_functions(sess):
+    x = tf.placeholder(tf.float32, [])
+    y = tf.py_func(lambda v: v * np.float32(2), [x], tf.float32)
+    assert sess.run(y, {x: 3}) == 6 and tf.gradients(y, [x]) == [None]
+    both = tf.py_func(lambda v: (v, np.int64(7)), [x], [tf.float32, tf.int64])
+    assert isinstance(both, list) and sess.run(both, {x: 1}) == [1, 7]
+    with pytest.raises(tf.errors.UnknownError, match="ZeroDivisionError: division by zero"):
+        sess.run(tf.py_func(lambda: 1 / 0, [], tf.float32))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="0-th value returned by pyfunc_2 is double, but expects float"):
+        sess.run(tf.py_func(lambda: np.float64(1), [], tf.float32, name="pyfunc_2"))
+
+
+def test_109_set_shape_says_what_nobody_knew(sess):
+    x = tf.placeholder(tf.float32, [None])
+    rows, total = tf.py_func(lambda v: (np.stack([v[:2], v[:2]]), v.sum()), [x], [tf.float32, tf.float32])
+    rows.set_shape([2, 2])
+    assert rows.shape.as_list() == [2, 2]
+    assert sess.run(tf.reduce_sum(rows * [1.0, 10.0]) + total, {x: [1, 2, 3]}) == 2 * (1 + 20) + 6
+    with pytest.raises(ValueError, match="set_shape comes too late"):
+        rows.set_shape([2, 2])
+    with pytest.raises(ValueError, match="needs all sizes"):
+        tf.py_func(np.sin, [x], tf.float32).set_shape([None])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shapes="):
+        sess.run(tf.py_func(lambda v: v, [x], tf.float32), {x: [1, 2]})
