@@ -59,7 +59,9 @@ def test_counts_of_a_known_function(forward):
     assert row.intermediates == 3 * n + 8                            # add, sin, mul, and the sum
     assert row.traffic == 3 * n + 2 * n + 3 * n + (n + 8)
     assert row.peak >= 2 * n
-    assert forward.row("static O0").intermediates >= 3 * n and forward.row("static O2").intermediates < n
+    assert 3 * n + 8 <= forward.row("static O0").intermediates < 4 * n and 8 <= forward.row("static O2").intermediates < n
+    for level in ("static O0", "static O2"):
+        assert max(b for _, b in forward.timelines[level]) == forward.row(level).peak <= forward.row(level).intermediates
     assert forward.passes[0]["pass"] == "as written" and forward.passes[0]["nodes"] == 6
     assert forward.passes[-1] == {"pass": "compiled", "nodes": 6, "kernels": 4, "fused": 1}
     assert forward.row("NumPy").gradients is None
@@ -150,6 +152,11 @@ def test_what_numpy_has_no_counterpart_for_is_said():
     assert got.equal and got.row("static O2").ran
 
 
+def test_random_numbers_are_remarked():
+    got = sg.compare(lambda x: sg.nn.dropout(x, keep_prob=0.5), x, numpy=False, **ALONE, **FAST)
+    assert not got.equal and "draws random numbers" in got.text() and "draws random numbers" in got._repr_html_()
+
+
 # ---- peers -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +189,8 @@ def test_the_table_has_every_mode_and_every_pass(report, capsys):
     assert text.strip() == str(report).strip()
     lines = text.splitlines()
     for r in report.rows:
-        assert sum(line.startswith(r.name + " ") for line in lines) == 1
+        assert sum(line.startswith(r.name + " ") for line in lines) == 2
+    assert max(map(len, lines)) < 125
     for name, *numbers in report.pass_cells():
         assert any(line.startswith(name) and line.split()[-3:] == numbers for line in lines)
     assert repr(report) == "<comparison of test_compare.formula: 6 modes, equal>"
@@ -192,7 +200,7 @@ def test_rich_tables_say_the_same(report):
     console = pytest.importorskip("rich.console").Console(width=240, record=True, file=open("/dev/null", "w"))     # noqa: SIM115
     report._rich(console, pytest.importorskip("rich.table").Table)
     text = console.export_text()
-    assert all(cell in text for row in report.cells() for cell in row)
+    assert all(cell in text for row in (*report.agreement(), *report.work(), *report.pass_cells()) for cell in row)
 
 
 def test_numbers_as_data(report, tmp_path):
@@ -215,7 +223,7 @@ def test_the_page_is_well_formed_and_needs_nothing_else(report, tmp_path):
     assert set(re.findall(r"https?://[^\"' )]+", text)) == {"http://www.w3.org/2000/svg"}
     figures = list(root.iter("figure"))
     assert len(figures) == len(KEYS) + 1                             # and the graph, which is small
-    assert all(r.name in text for r in report.rows) and "def program" in text
+    assert all(r.name in text for r in report.rows) and "def program" in text and "placeholder  x<" in text
 
 
 def boxes(root):

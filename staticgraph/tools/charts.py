@@ -200,7 +200,8 @@ def _lines(chart: Lines) -> tuple[list[str], float]:
     for x, y, words in chart.marks:
         near_left = px(x) < left + wide(words) / 2
         rows.append(f'<circle cx="{px(x):.1f}" cy="{py(y):.1f}" r="8" fill="white" stroke="{INK}" stroke-width="3"/>')
-        rows.append(text(px(x) + (14 if near_left else -14), py(y) - 14, words, anchor="start" if near_left else "end"))
+        words = text(px(x) + (14 if near_left else -14), py(y) - 14, words, anchor="start" if near_left else "end")
+        rows.append(words.replace("<text ", '<text stroke="white" stroke-width="6" paint-order="stroke" '))              # readable on the lines
     order = sorted(chart.lines, key=lambda line: py(line.y[-1]))
     for line, y in zip(order, label_places([py(line.y[-1]) for line in order], SIZE * 1.2)):
         rows.append(text(right + 12, y + 6, line.label, fill=line.colour, weight="bold"))

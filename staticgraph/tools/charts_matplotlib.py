@@ -96,7 +96,7 @@ def _lines(axes: Any, chart: Lines) -> None:
     axes.set_ylim(low, high)
     for x, y, words in chart.marks:
         axes.plot([x], [y], "o", ms=13, mfc="white", mec="#1a1a1a", mew=2.5)
-        axes.annotate(words, (x, y), (-12, 12), textcoords="offset points", ha="right")
+        axes.annotate(words, (x, y), (-12, 12), textcoords="offset points", ha="right", bbox={"fc": "white", "ec": "none", "pad": 1.5})
     f = log10 if chart.log else float
     ends = {k: (f(line.y[-1]) - f(low)) / (f(high) - f(low)) for k, line in enumerate(chart.lines)}      # parts of the axis
     order = sorted(ends, key=ends.__getitem__)

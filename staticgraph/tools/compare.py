@@ -49,8 +49,10 @@ def compare(fn: Callable[..., Any], *args: Any, argnums: Any = None, numpy: Any 
         rows = [_row(m, reference, results, clocks, memories, tolerance) for m in found]
         best = next((m for m in reversed(ran) if m.executable is not None), None)
         stages, remark = _passes(best) if best is not None else ([], "")
+        draws = best is not None and any(i.kind == "stream" for i in best.executable.inputs)
+        remarks = [*([remark] if remark else []), *(["the function draws random numbers: each mode draws its own, so results differ"] if draws else [])]
         return Report(name=_name(fn), shapes=_shapes(p), reference=reference, tolerance=tolerance, threads=threads, rows=rows,
-                      passes=stages, remarks=[remark] if remark else [], results=results,
+                      passes=stages, remarks=remarks, results=results,
                       timelines={m.name: memories[m.name].timeline for m in ran if memories[m.name].timeline}, sources={m.name: m.code for m in ran if m.code}, drawing=_drawing(p) if best is not None else "")
 
 
@@ -77,10 +79,11 @@ def _drawing(p: Problem) -> str:
     """The graph, where a slide can show it."""
     from ..ir import walk
     from .compare_modes import trace
-    from .draw import draw
+    from .draw import argument_names, draw
     t = trace(p)
     tensors = [*t.values, *t.gradients]
-    return draw(tensors).svg if len(walk.ancestors([v.node for v in tensors])) <= 40 else ""
+    names = dict(zip(t.feeds, argument_names(p.fn, p.args)))
+    return draw(tensors, names=names).svg if len(walk.ancestors([v.node for v in tensors])) <= 40 else ""
 
 
 def _warm_up() -> None:

@@ -88,8 +88,8 @@ def timeline(r: Report) -> Chart | None:
     lines = []
     for n in chosen:
         points = r.timelines[n]
-        lines.append(Line(f"{n}, peak {size(max(b for _, b in points))}", [100 * x for x, _ in points], [b / scale for _, b in points], colour(n), _DASHES.get(n, ""), True))
-    return Lines("timeline", "Memory that is live during a step", "per cent of the step's operations", f"{unit} of intermediate values", lines)
+        lines.append(Line(f"{n}, peak {size(r.row(n).peak)}", [100 * x for x, _ in points], [b / scale for _, b in points], colour(n), _DASHES.get(n, ""), True))
+    return Lines("timeline", "Memory that is live during a step", "per cent of the step's operations", f"{unit} of intermediate values and results", lines)
 
 
 def traffic(r: Report) -> Chart | None:
@@ -104,4 +104,4 @@ def traffic(r: Report) -> Chart | None:
             value: Any = getattr(x, key)
             if value is not None:
                 bars.append(Bar(f"{x.name}: {words}", value / scale, size(value), colour(x.name), gap=k == 0 and bool(bars)))
-    return Bars("bytes", "Bytes of intermediate values in one step", unit, bars) if bars else None
+    return Bars("bytes", "Bytes of intermediate values and results in one step", unit, bars) if bars else None

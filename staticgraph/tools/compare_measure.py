@@ -77,7 +77,7 @@ def times(modes: Sequence[Mode], seconds: float, rounds: int = 40) -> list[Timin
 
 @dataclass
 class Memory:
-    """Bytes of one step. ``timeline``: (part of the step that is over, bytes live)."""
+    """Bytes of one step: intermediate values and results, not arguments. ``timeline``: (part of the step that is over, bytes live)."""
 
     intermediates: int | None = None         # written, all together
     peak: int | None = None                  # live at once
@@ -171,19 +171,20 @@ def memory_of(m: Mode) -> Memory:
 
 
 def _planned(executable: Any) -> Memory:
-    """From the arena: a buffer is live from its first to its last touch. Kernels in loops count once."""
+    """From the memory plan: a buffer is live from its first to its last touch, a result to the end. Kernels in loops count once."""
     program = next(iter(executable.variants.values())).program
-    buffers = [b for b in program.arena.buffers if isinstance(b.bytes, int)]
-    steps = max((b.last for b in program.arena.buffers), default=0) + 1
+    touched = {v.buffer for k in program.kernels for v in k.writes if v.buffer.space == "out"}
+    lives = [(b, b.last) for b in program.arena.buffers] + [(b, None) for b in touched]
+    steps = max((b.last for b, _ in lives), default=0) + 1
     change = [0] * (steps + 1)
-    for b in buffers:
-        change[b.first] += b.bytes
-        change[b.last + 1] -= b.bytes
+    for b, last in lives:
+        if isinstance(b.bytes, int):
+            change[b.first] += b.bytes
+            change[steps if last is None else last + 1] -= b.bytes
     live = np.cumsum(change[:steps]).tolist()
-    last = max(1, steps - 1)
-    traffic = sum(int(v.buffer.bytes) for k in program.kernels for v in (*k.reads, *k.writes) if isinstance(v.buffer.bytes, int))
-    size = program.arena.bytes if isinstance(program.arena.bytes, int) else None
-    return Memory(sum(b.bytes for b in buffers), size, traffic, [(k / last, int(v)) for k, v in enumerate(live)])
+    end = max(1, steps - 1)
+    traffic = sum(v.buffer.bytes for k in program.kernels for v in (*k.reads, *k.writes) if isinstance(v.buffer.bytes, int))
+    return Memory(sum(b.bytes for b, _ in lives if isinstance(b.bytes, int)), int(max(live, default=0)), traffic, [(k / end, int(v)) for k, v in enumerate(live)])
 
 
 def passes_of(executable: Any, written: int) -> list[dict[str, Any]]:

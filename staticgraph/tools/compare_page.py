@@ -6,7 +6,7 @@ from html import escape
 
 from .charts import svg
 from .compare_charts import charts
-from .compare_report import COLUMNS, Report
+from .compare_report import AGREEMENT, PASSES, WORK, Report
 
 _STYLE = """
 .sg { font: 18px/1.5 Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; color: #1a1a1a; background: #fff; max-width: 1240px; margin: 0 auto; }
@@ -30,7 +30,7 @@ def body(r: Report) -> str:
     rows = ["<div class=\"sg\">", f"<style>{_STYLE}</style>", f"<h1>{escape(r.name)}</h1>", f"<p><code>({escape(r.shapes)})</code></p>",
             f"<p class=\"{'equal' if r.equal else 'different'}\">{escape(r.verdict())}</p>"]
     ran = [x for x in r.rows if x.ran]
-    rows.append(_table([list(COLUMNS), *r.cells()], [not x.equal for x in ran]))
+    rows.append(_table([[*AGREEMENT, *WORK[1:]], *[[*a, *b[1:]] for a, b in zip(r.agreement(), r.work())]], [not x.equal for x in ran]))
     rows.append(f"<p class=\"small\">Distances are units in the last place of each array's largest element, from {escape(r.reference)}. Times are medians of rounds "
                 f"taken in turns, with {r.threads} thread{'s' if r.threads > 1 else ''} where a mode lets itself be told. A mode pays off after so many calls that it has taken less "
                 f"time than {escape(r.reference)}, its first call included. Bytes of static modes are those of the memory plan; of the dynamic mode, arrays and the "
@@ -40,8 +40,7 @@ def body(r: Report) -> str:
     if r.drawing:
         rows.append(f"<h2>The graph as written</h2><figure class=\"wide\">{r.drawing}</figure>")
     if r.passes:
-        rows += ["<h2>Passes</h2>", _table([["pass", "nodes", "kernels, one per operation", "kernels, fused"],
-                                            *r.pass_cells()])]
+        rows += ["<h2>Passes</h2>", _table([list(PASSES), *r.pass_cells()])]
     rows.append("<h2>Modes</h2><ul>" + "".join(f"<li><b>{escape(x.name)}</b>: {escape(x.note)}</li>" for x in ran) + "</ul>")
     rows += [f"<details><summary>What ran in {escape(name)}</summary><pre>{escape(code)}</pre></details>" for name, code in r.sources.items()]
     return "\n".join([*rows, "</div>"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-COLUMNS = ("mode", "values", "gradients", "time per step", "best", "first call", "pays off after", "Python dispatches", "kernels", "written", "live at most",
-           "read and written")
+AGREEMENT = ("mode", "values", "gradients", "time per step", "best", "first call", "pays off after")
+WORK = ("mode", "Python dispatches", "kernels", "written", "live at most", "read and written")
+PASSES = ("pass", "nodes", "kernels, one per operation", "kernels, fused")
 
 
 @dataclass
@@ -90,30 +92,37 @@ class Report:
 
     # ---- text --------------------------------------------------------------------------------------------------------------------
 
-    def cells(self) -> list[list[str]]:
-        """The table's cells, a list per mode that ran."""
-        return [[r.name, told(r.values), told(r.gradients), seconds(r.seconds), seconds(r.best), seconds(r.first_call), self._pays(r), count(r.dispatches),
-                 count(r.kernels), size(r.intermediates), size(r.peak), size(r.traffic)] for r in self.rows if r.ran]
+    def agreement(self) -> list[list[str]]:
+        """Rows of the first table: distances and times, a row per mode that ran."""
+        return [[r.name, told(r.values), told(r.gradients), seconds(r.seconds), seconds(r.best), seconds(r.first_call), self._pays(r)] for r in self.rows if r.ran]
+
+    def work(self) -> list[list[str]]:
+        """Rows of the second table: what a step does."""
+        return [[r.name, count(r.dispatches), count(r.kernels), size(r.intermediates), size(r.peak), size(r.traffic)] for r in self.rows if r.ran]
 
     def pass_cells(self) -> list[list[str]]:
-        """Rows of the second table: nodes and kernels after each pass."""
+        """Rows of the third table: nodes and kernels after each pass."""
         return [[p["pass"], count(p["nodes"]), count(p["kernels"]), count(p["fused"])] for p in self.passes]
+
+    def _tables(self) -> list[tuple[Sequence[str], list[list[str]]]]:
+        tables: list[tuple[Sequence[str], list[list[str]]]] = [(AGREEMENT, self.agreement()), (WORK, self.work()), (PASSES, self.pass_cells())]
+        return [t for t in tables if t[1]]
 
     def _pays(self, r: Row) -> str:
         if r.name == self.reference or r.kind == "dynamic":
             return "-"
-        return "never" if r.breakeven is None else f"{r.breakeven:,} calls"
+        return "never" if r.breakeven is None else f"{r.breakeven:,} call{'s' if r.breakeven > 1 else ''}"
 
     def verdict(self) -> str:
         """One line: do they agree?"""
         ran = [r for r in self.rows if r.ran]
         wrong = [r.name for r in ran if not r.equal]
         if wrong:
-            return f"DIFFERENT from {self.reference}: {', '.join(wrong)} (more than {self.tolerance:g} units in the last place of the largest element)"
+            return f"DIFFERENT from {self.reference}: {', '.join(wrong)} (by more than {self.tolerance:g} units in the last place)"
         levels = [r.name for r in ran if r.kind == "static" and r.kernels is not None]
         bits = {name: [a.tobytes() for part in self.results[name] for a in part] for name in levels if name in self.results}
         same = " All levels give the same bits." if len(bits) > 1 and len({repr(b) for b in bits.values()}) == 1 else ""
-        return f"equal: {len(ran)} modes agree in values and gradients, to {self.tolerance:g} units in the last place of the largest element.{same}"
+        return f"equal: {len(ran)} modes agree in values and gradients, to {self.tolerance:g} units in the last place.{same}"
 
     def notes(self) -> list[str]:
         """What was left out, and what failed."""
@@ -121,14 +130,13 @@ class Report:
 
     def text(self) -> str:
         """The table, the passes and the notes as plain text."""
-        lines = [f"{self.name}({self.shapes})", self.verdict(), "", *_aligned([list(COLUMNS), *self.cells()])]
-        if self.passes:
-            lines += ["", *_aligned([["pass", "nodes", "kernels, one per operation", "kernels, fused"],
-                                     *self.pass_cells()])]
+        lines = [f"{self.name}({self.shapes})", self.verdict()]
+        for head, rows in self._tables():
+            lines += ["", *_aligned([list(head), *rows])]
         if notes := self.notes():
             lines += ["", *notes]
-        lines += ["", "distances: units in the last place of each array's largest element, from " + self.reference + ". times: median of rounds taken in turns, "
-                  f"{self.threads} thread{'s' if self.threads > 1 else ''}. pays off: calls after which it has taken less time than {self.reference}, first call included."]
+        lines += ["", f"Distances from {self.reference}, in units in the last place of each array's largest element. Times: medians of rounds taken in",
+                  f"turns, {self.threads} thread{'s' if self.threads > 1 else ''}. Pays off: calls after which it has taken less time than {self.reference}, first call included."]
         return "\n".join(lines)
 
     def table(self) -> None:
@@ -147,20 +155,15 @@ class Report:
     def _rich(self, console: Any, table_type: Any) -> None:
         console.print(f"[bold]{self.name}[/bold]({self.shapes})", highlight=False)
         console.print(self.verdict(), style="green" if self.equal else "bold red", highlight=False)
-        ran = [r for r in self.rows if r.ran]
-        table = table_type()
-        for k, title in enumerate(COLUMNS):
-            table.add_column(title, justify="left" if k == 0 else "right")
-        for r, row in zip(ran, self.cells()):
-            table.add_row(*row, style={"dynamic": "dark_orange3", "static": "blue"}.get(r.kind, "") if r.equal else "bold red")
-        console.print(table)
-        if self.passes:
-            inner = table_type()
-            for title in ("pass", "nodes", "kernels, one per operation", "kernels, fused"):
-                inner.add_column(title, justify="left" if title == "pass" else "right")
-            for row in self.pass_cells():
-                inner.add_row(*row)
-            console.print(inner)
+        by_name = {r.name: r for r in self.rows}
+        for head, rows in self._tables():
+            table = table_type(*head)
+            for column in table.columns[1:]:
+                column.justify = "right"
+            for row in rows:
+                r = by_name.get(row[0])
+                table.add_row(*row, style="" if r is None else {"dynamic": "dark_orange3", "static": "blue"}.get(r.kind, "") if r.equal else "bold red")
+            console.print(table)
         for note in self.notes():
             console.print(note, style="yellow", highlight=False, markup=False)
 

@@ -84,7 +84,7 @@ def _nodes_of(what: Any, args: Sequence[Any]) -> tuple[list[Node], tuple[Node, .
     if isinstance(what, Function) or (callable(what) and not hasattr(what, "node")):
         f = what if isinstance(what, Function) else Function(what)
         g = f.graph(*args)
-        return g.nodes, g.outputs, dict(zip((n for n in g.nodes if n.op.name == "placeholder"), _paths(f.fn, args)))
+        return g.nodes, g.outputs, dict(zip((n for n in g.nodes if n.op.name == "placeholder"), argument_names(f.fn, args)))
     tensors = list(what) if isinstance(what, (list, tuple)) else [what]
     try:
         results = [_node(t) for t in tensors]
@@ -94,7 +94,7 @@ def _nodes_of(what: Any, args: Sequence[Any]) -> tuple[list[Node], tuple[Node, .
     return walk.ancestors(results), tuple(results), _names(ledger) if isinstance(ledger, Ledger) else {}
 
 
-def _paths(fn: Any, args: Sequence[Any]) -> list[str]:
+def argument_names(fn: Any, args: Sequence[Any]) -> list[str]:
     """What the leaves of a call's arguments are called, in the order of ``nest.flatten``: ``x``, ``w1`` of a dict, ``state.0`` of a tuple."""
     try:
         known = [p.name for p in inspect.signature(fn).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
