@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from . import compare_command
+from . import compare_command, export_command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,12 +21,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     info = sub.add_parser("info", help="versions, processor, operations")
     info.add_argument("--ops", action="store_true", help="list every operation and how it runs")
     compare_command.add(sub)
+    export_command.add(sub)
     args = parser.parse_args(argv)
     if args.command == "demo":
         from .demo import run
         return run(args.epochs, args.batch, args.seed, args.plot)
     if args.command == "compare":
         return compare_command.run(args)
+    if args.command == "export":
+        return export_command.run(args)
     from .info import show
     show(args.ops)
     return 0
