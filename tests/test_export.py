@@ -157,3 +157,57 @@ def test_the_loader_alone_is_enough(digits):
             "x = np.fromfile('x.bin', np.float32).reshape(7, 64)\nprint(sgload.load('digits.so')(x=x)['y'].tobytes().hex())")
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env={"PYTHONPATH": ""})
     assert done.stdout.strip() == want.tobytes().hex(), done.stderr
+
+
+@pytest.mark.parametrize("width", [8, 200], ids=["small", "large"])          # constants inside of the code's object, or in one of their own
+def test_formats(tmp_path, width):
+    weights = np.random.default_rng(0).normal(size=(width, width)).astype(np.float32)
+    a = np.arange(width, dtype=np.float32).reshape(1, width)
+    with sg.Graph().as_default():
+        x = sg.placeholder(sg.float32, [1, width])
+        y = sg.matmul(x, weights)
+        with sg.Session() as session:
+            want = session.run(y, {x: a})
+            for format, suffix in (("static", ".a"), ("object", ".o"), ("shared", ".so"), ("llvm", ".ll"), ("asm", ".s")):
+                made = sg.export.shared_object(tmp_path / f"m{suffix}", {"x": x}, {"y": y}, format=format, target="native", name="m")
+                if format == "llvm":
+                    assert "define i32 @m_run(" in made.path.read_text()
+                    continue
+                said = run_c(tmp_path, f"""
+#include "m.h"
+int main(void) {{
+  static float x[{width}], y[{width}];
+  static unsigned char room[M_WORKSPACE_BYTES + 64];
+  int k;
+  m_run_inputs in;
+  m_run_outputs out;
+  sg_call call;
+  in.x = x; out.y = y;
+  memset(&call, 0, sizeof call);
+  call.workspace = room + (64 - (size_t)(uintptr_t)room % 64) % 64; call.workspace_bytes = M_WORKSPACE_BYTES;
+  for (k = 0; k < {width}; k++) x[k] = (float)k;
+  if (m_run(&in, &out, &call)) return 1;
+  for (k = 0; k < {width}; k++) printf("%.9g\\n", y[k]);
+  return 0;
+}}""", [made.path])
+                assert np.float32(said.split()).tolist() == want[0].tolist(), format
+
+
+def test_instruction_sets_of_one_object(tmp_path):
+    """Every target that this processor has gives the session's bits, if it has FMA; without FMA the class is another one."""
+    session, (x, _), _, _, _, y, (xs, _) = session_of(MODELS["mlp"], 5)
+    want = session.run(y, {x: xs})
+    for targets in (["x86-64-v3"], ["x86-64-v2", "x86-64-v3"], ["x86-64"]):
+        made = sg.export.shared_object(tmp_path / f"{'_'.join(targets)}.so", {"x": x}, {"y": y}, session, batch=5, targets=targets)
+        got = sg.export.load(made.path)(x=xs)["y"]
+        if targets == ["x86-64"]:
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        else:
+            assert same(got, want)
+
+
+def test_the_size_of_an_inference_object(digits):
+    """Code and tables of the demo's network for three instruction sets, without the weights."""
+    _, made, _ = digits
+    weights = 4 * (64 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10)
+    assert made.path.stat().st_size - weights < 60_000

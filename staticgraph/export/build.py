@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +43,7 @@ from .targets import wanted_targets
 
 ABI = 1
 INLINE = 1 << 16                             # bytes of constants that go through LLVM; more are written by ourselves
+TEXT = 1 << 28                               # and no more than these go through LLVM where we cannot: they take some ten times their size
 FORMATS = ("shared", "static", "object", "llvm", "asm")
 
 
@@ -289,6 +289,9 @@ class _Job:
         manifest = self._manifest(module, layout)
         size = module.blob.bytes + (state_bytes(variables) if owned else 0)
         external = format in ("shared", "static") and size > INLINE and is_elf(self.targets[0])
+        if not external and size > TEXT:
+            raise GraphError(f"export: {size >> 20} MiB of constants cannot be written as format {format!r} for {self.targets[0].name}; "
+                             "state='owned' does not help either: export a shared object for Linux, or feed large arrays as inputs")
         text = module.text(self.entries, self.store, layout, manifest, external)
         header = header_text(self.name, self.entries, variables, owned, manifest)
         with tempfile.TemporaryDirectory(prefix=".sg-export-", dir=where.parent) as folder:
@@ -317,7 +320,7 @@ class _Job:
             objects.append(folder / "constants.o")
             write_constants(objects[1], module.blob, f"{self.name}.constants", target)
         if format == "object":
-            shutil.copyfile(code, out)
+            code.replace(out)
         else:
             link(objects, out, target, format, soname, _FUNCTION.findall(text))
         return out
