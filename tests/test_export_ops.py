@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import derived
 import numpy as np
 import pytest
-import derived
 from native import Case, as_tuple
 from native import run as run_session
 

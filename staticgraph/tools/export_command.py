@@ -99,7 +99,7 @@ def _example(module: Any, args: argparse.Namespace, count: int) -> tuple[Any, ..
     if args.weights is None and hasattr(module, "example"):
         made = module.example(rng)
         return tuple(made) if isinstance(made, (tuple, list)) else (made,)
-    if not hasattr(module, "batch") or args.weights is None and not hasattr(module, "init"):
+    if not hasattr(module, "batch") or (args.weights is None and not hasattr(module, "init")):
         raise CommandError("the file gives no arguments: write a function example(rng) in it that returns them, or init(rng) and batch(rng)")
     weights: Any = module.init(rng) if args.weights is None else dict(np.load(args.weights, allow_pickle=False))
     return (weights, *module.batch(rng))[:count]
