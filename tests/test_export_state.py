@@ -275,3 +275,47 @@ int main(void) {
   return loop_run(&in, &out, &call) != SG_CANCELLED;
 }
 """, [made.path])
+
+
+def test_outputs_whose_size_the_run_finds(tmp_path):
+    with sg.Graph().as_default():
+        x = sg.placeholder(sg.float32, [None, 2])
+        kept = sg.boolean_mask(x, x[:, 0] > 0)
+        values, index = sg.unique(sg.cast(x[:, 1], sg.int32))
+        with sg.Session() as sess:
+            made = sg.export.shared_object(tmp_path / "m.so", {"x": x}, {"kept": kept, "values": values, "index": index, "sum": sg.reduce_sum(kept)},
+                                           batch="dynamic", target="native")
+            m = sg.export.load(made.path)
+            assert "room for 2*batch elements" in made.header.read_text()
+            for n in (1, 5, 40):
+                a = np.random.default_rng(n).normal(size=(n, 2)).astype(np.float32) * 3
+                got = m(x=a)
+                want = dict(zip(("kept", "values", "index", "sum"), sess.run([kept, values, index, sg.reduce_sum(kept)], {x: a})))
+                assert got.keys() == want.keys() and all(same(got[k], want[k]) for k in want)
+            got = m(x=-np.ones((3, 2), np.float32))
+            assert got["kept"].shape == (0, 2) and got["sum"] == 0
+
+
+def test_two_headers_in_one_program(tmp_path):
+    with sg.Graph().as_default():
+        x = sg.placeholder(sg.float32, [1])
+        with sg.Session():
+            made = [sg.export.shared_object(tmp_path / f"{n}.so", {"x": x}, {"y": x * k}) for n, k in (("twice", 2.0), ("thrice", 3.0))]
+    source = """
+#define SG_WITH_PTHREADS
+#include "twice.h"
+#include "thrice.h"
+int main(void) {
+  float x = 2, y = 0, z = 0;
+  twice_run_inputs a;
+  twice_run_outputs b;
+  thrice_run_inputs c;
+  thrice_run_outputs d;
+  sg_call call;
+  a.x = c.x = &x; b.y = &y; d.y = &z;
+  memset(&call, 0, sizeof call);
+  return twice_run(&a, &b, &call) || thrice_run(&c, &d, &call) || y != 4 || z != 6;
+}
+"""
+    for language in ("c", "cpp"):
+        run_c(tmp_path, source, [m.path for m in made], "-pthread", language=language)

@@ -16,7 +16,7 @@ from .. import source
 from ..codegen.target import Target
 from ..compile import Executable, sizes_of_feeds
 from ..errors import GraphError
-from ..ir.aval import evaluate, symbols_of
+from ..ir.aval import evaluate, measured_in, symbols_of, upper_bound
 from ..ir.builder import GraphBuilder
 from ..ir.graph import Graph, Node
 from ..transforms.gradient import gradients as reverse
@@ -32,9 +32,9 @@ from .plan import (
     Field,
     Store,
     lowered,
+    measured_outputs,
     optimised,
     program_for,
-    refuse_measured,
     refuse_unbounded,
 )
 from .sizes import as_json, unified
@@ -218,7 +218,6 @@ class _Job:
     def _entry(self, e: Entry, exe: Executable, versions: list[Any]) -> None:
         if any(o.name == e.name or o.name + "_workspace_bytes" == e.name for o in self.entries) or e.name in _TAKEN or e.name != mangled(e.name):
             raise GraphError(f"export: a function cannot be called {e.name!r}: the name is taken or no C identifier")
-        refuse_measured(e.outputs)
         fed = {f.node for f in e.inputs}
         for kind, key, node in exe.lowered.inputs:
             if kind != "feed":
@@ -233,8 +232,11 @@ class _Job:
         e.symbols = [s for s in symbols if s not in values]
         for f in (*e.inputs, *e.outputs):
             f.aval = f.aval.substitute(values)
+        made = optimised(graph, values, self.session.config)
+        measured_outputs(e, made)
+        distinct([f.name for f in e.outputs], "output")
         self.entries.append(e)
-        self.graphs.append((optimised(graph, values, self.session.config), exe, versions))
+        self.graphs.append((made, exe, versions))
 
     def _sizes(self, e: Entry, graph: Graph, symbols: list[str]) -> dict[str, Any]:
         """Values of open sizes: numbers, or earlier symbols that they must equal; fills ``e.equal``."""
@@ -332,11 +334,17 @@ class _Job:
 
         def array(f: Field, names: dict[str, str]) -> dict[str, Any]:
             return {"name": f.name, "c": f.c, "dtype": f.aval.dtype.name, "shape": [as_json(d, names) for d in f.aval.shape]}
+
+        def result(e: Entry, k: int, names: dict[str, str]) -> dict[str, Any]:
+            f = e.outputs[k]
+            if k >= len(e.outputs) - len(e.found):
+                return {**array(f, names), "found": True}
+            return {**array(f, names), **({"room": as_json(upper_bound(f.aval.size, e.bounds), names)} if measured_in(f.aval) else {})}
         entries = []
         for e in self.entries:
-            names = size_names(e) if e.symbols else {}
+            names = size_names(e)
             entries.append({"name": e.name, "symbol": f"{self.name}_{e.name}", "inputs": [array(f, names) for f in e.inputs],
-                            "outputs": [array(f, names) for f in e.outputs], "sizes": list(names.values()), "writes": e.writes})
+                            "outputs": [result(e, k, names) for k in range(len(e.outputs))], "sizes": [names[s] for s in e.symbols], "writes": e.writes})
         state = None
         if layout is not None:
             state = {"bytes": state_bytes(list(self.store.variables.values())), "layout": layout,

@@ -45,15 +45,15 @@ no:
 
 
 class _Driver:
-    def __init__(self, program: Program, kernels: Sequence[str], constants: Mapping[int, str], states: Sequence[int]) -> None:
-        self.program, self.kernels, self.constants, self.states = program, kernels, constants, states
+    def __init__(self, program: Program, kernels: Sequence[str], constants: Mapping[int, str], states: Sequence[int],
+                 found: Sequence[tuple[int, int]]) -> None:
+        self.program, self.kernels, self.constants, self.states, self.found = program, kernels, constants, states, found
         self.words = [int(w) for w in program.words]
         self.fn = {at: kernels[k] for at, k in program.fixups}
         self.lines: list[str] = []
         self.count = 0
         self.committed = False
         self.max_args = 1
-        self.loops = False
 
     def value(self, text: str) -> str:
         self.count += 1
@@ -119,7 +119,6 @@ class _Driver:
             ops.append(at)
             at += _length(w, at)
         targets = {w[p + 1] if w[p] == words_of.JUMP else w[p + 3] for p in ops if w[p] in (words_of.JUMP, words_of.JUMPZ)}
-        self.loops = any(w[p] == words_of.JUMP and w[p + 1] <= p for p in ops)
         self.max_args = max([1, *(w[p + 4] for p in ops if w[p] in (words_of.CALL, words_of.PAR))])
         commit = next((p for p in ops if w[p] == words_of.COMMIT), len(w))
         for p in ops:
@@ -141,6 +140,9 @@ class _Driver:
         w = self.words
         op = w[p]
         if op == words_of.END:
+            for at, out in self.found:
+                place = self.value(f"load ptr, ptr {self.value(f'getelementptr ptr, ptr %out, i64 {out}')}")
+                self.line(f"store i64 {self.dim(at)}, ptr {place}, align 1")
             self.line("ret i32 0")
         elif op in (words_of.CALL, words_of.PAR):
             self._call(p, op == words_of.PAR)
@@ -177,8 +179,7 @@ class _Driver:
 
     def _call(self, p: int, shared: bool) -> None:
         w = self.words
-        if self.loops:
-            self._poll()
+        self._poll()
         n = w[p + 4]
         tasks = self.operand(p + 2)
         operands = [self.operand(p + 5 + 2 * k) for k in range(n)]
@@ -286,10 +287,12 @@ def _length(w: Sequence[int], at: int) -> int:
             words_of.MUL: 4, words_of.MAX: 4, words_of.SETDIM: 4, words_of.QUOT: 4, words_of.ZERO: 5, words_of.SAME: 6, words_of.COPY: 7}[op]
 
 
-def driver(program: Program, name: str, kernels: Sequence[str], constants: Mapping[int, str], states: Sequence[int], attributes: str) -> str:
+def driver(program: Program, name: str, kernels: Sequence[str], constants: Mapping[int, str], states: Sequence[int], attributes: str,
+           found: Sequence[tuple[int, int]] = ()) -> str:
     """The function ``i32 @name(ptr run)`` as LLVM text.
 
     ``kernels`` are the names of the functions of ``program.texts``, ``constants`` the addresses of its constants (LLVM constant expressions),
-    ``states`` the byte offset of each variable in the caller's state.
+    ``states`` the byte offset of each variable in the caller's state, ``found`` (dims entry,
+    output) of sizes that the run finds and writes to an output.
     """
-    return _Driver(program, kernels, constants, states).text(name, attributes)
+    return _Driver(program, kernels, constants, states, found).text(name, attributes)

@@ -185,10 +185,10 @@ def _sizes(b: _Body, e: Entry, name: str, dims: str, messages: Messages) -> None
 
 
 def size_names(e: Entry) -> dict[str, str]:
-    """The C names of the sizes that the caller gives: ``batch`` if there is one, else INPUT_AXIS of their first appearance."""
+    """The C names of open sizes: ``batch`` if the caller gives one, else INPUT_AXIS of their first appearance; OUTPUT_AXIS for those the run finds."""
+    out = dict(zip(e.found, [f.c for f in e.outputs[len(e.outputs) - len(e.found):]]))
     if len(e.symbols) == 1:
-        return {e.symbols[0]: "batch"}
-    out: dict[str, str] = {}
+        return {e.symbols[0]: "batch", **out}
     for f in e.inputs:
         for axis, d in enumerate(f.aval.shape):
             if repr(d) in e.symbols:

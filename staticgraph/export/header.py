@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DType
+from ..ir.aval import measured_in, upper_bound
 from .cpu import NEEDS
 from .entries import STATE_HEADER, parameters, size_names
 from .names import mangled
@@ -36,7 +37,7 @@ typedef struct sg_call {
   int64_t workspace_bytes;
   sg_parallel parallel;          /* NULL: everything on the caller's thread. The results are the same bits with any number of threads */
   void *pool;                    /* passed to parallel */
-  const volatile int32_t *cancel;  /* NULL, or a flag: nonzero ends the call early, with nothing changed. Looked at within loops of the graph */
+  const volatile int32_t *cancel;  /* NULL, or a flag: nonzero ends the call between two kernels, with no state changed */
   sg_error error;                /* written by the call */
 } sg_call;
 
@@ -214,17 +215,25 @@ def _note(dtype: DType) -> str:
     return {"c": ", pairs of real and imaginary part", "b": ", 0 or 1"}.get(dtype.kind, ", IEEE half precision bits" if dtype.name == "float16" else "")
 
 
+def _room(e: Entry, f: Field, names: dict[str, str]) -> str:
+    """What to say of an output whose size the run finds."""
+    if f in e.outputs[len(e.outputs) - len(e.found):]:
+        return ", written by the call"
+    return f", room for {spelled(upper_bound(f.aval.size, e.bounds), names)} elements" if measured_in(f.aval) else ""
+
+
 def _entry(name: str, e: Entry, owned: bool) -> str:
     full = f"{name}_{e.name}"
-    names = size_names(e) if e.symbols else {}
+    names = size_names(e)
     out = []
     for what, fields, const in (("inputs", e.inputs, "const "), ("outputs", e.outputs, "")):
         if not fields:
             continue
-        rows = "".join(f"  {const}{C_TYPES[f.aval.dtype.name]} *{f.c};  /* {_text(f.name)}: {_shape(f, names)}{_note(f.aval.dtype)} */\n" for f in fields)
+        rows = "".join(f"  {const}{C_TYPES[f.aval.dtype.name]} *{f.c};  /* {_text(f.name)}: {_shape(f, names)}{_note(f.aval.dtype)}{_room(e, f, names)} */\n"
+                       for f in fields)
         out.append(f"typedef struct {full}_{what} {{\n{rows}}} {full}_{what};\n")
     if e.symbols:
-        rows = "".join(f"  int64_t {n};\n" for n in names.values())
+        rows = "".join(f"  int64_t {names[s]};\n" for s in e.symbols)
         out.append(f"typedef struct {full}_sizes {{\n{rows}}} {full}_sizes;\n")
         agree = "".join(f" * {_text(spelled(p, names))} must equal {_text(spelled(q, names))}\n" for p, q in e.equal)
         if agree:

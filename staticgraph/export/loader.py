@@ -245,8 +245,9 @@ class Function:
         # NumPy gives scalars where others give arrays without axes
         arrays = {k: np.asarray(a) if isinstance(a, np.generic) else a for k, a in arrays.items()}
         values = self._checked(arrays)
-        shapes = [tuple(_evaluate(d, values) for d in o["shape"]) for o in self.outputs.values()]
-        outs = [np.empty(shape, o["dtype"]) for shape, o in zip(shapes, self.outputs.values())]
+        # an output whose size the run finds has room for the most there can be
+        outs = [np.empty(_evaluate(o["room"], values) if "room" in o else tuple(_evaluate(d, values) for d in o["shape"]), o["dtype"])
+                for o in self.outputs.values()]
         arguments = []
         own = None
         if module.manifest["state"]:
@@ -265,7 +266,9 @@ class Function:
             status = self._run(*arguments, ctypes.addressof(call))
         if status:
             raise module.error(status, call.error)
-        return dict(zip(self.outputs, outs))
+        values.update({o["c"]: int(a) for o, a in zip(self.outputs.values(), outs) if "found" in o})
+        return {name: _trimmed(a, [_evaluate(d, values) for d in o["shape"]]) if "room" in o else a
+                for (name, o), a in zip(self.outputs.items(), outs) if "found" not in o}
 
     def _memory(self, need):
         held = getattr(self._local, "array", None)
@@ -300,6 +303,12 @@ class Function:
             if not a.flags.c_contiguous or not a.flags.aligned:
                 raise ValueError(f"{where}: {name} has strides {a.strides}; it must be contiguous in C order and aligned: np.ascontiguousarray({name})")
         return values
+
+
+def _trimmed(a, shape):
+    """The first elements of a flat array under a shape, without the memory of the others."""
+    size = int(np.prod(shape))
+    return a.reshape(shape) if size == a.size else a[:size].copy().reshape(shape)
 
 
 def _spelled(shape):

@@ -76,7 +76,8 @@ class Module:
                 constants.update({FROZEN + k: self._constant(v.value) for k, v in enumerate(variables)})
             kernels = [self.kernel(at, t) for t in program.texts]
             drivers.append(f"{e.name}.{at}")
-            self.parts.append(driver(program, drivers[-1], kernels, constants, [v.offset for v in variables], attributes(self.targets[at])))
+            found = [(program.measured[s], len(e.outputs) - len(e.found) + k) for k, s in enumerate(e.found)]
+            self.parts.append(driver(program, drivers[-1], kernels, constants, [v.offset for v in variables], attributes(self.targets[at]), found))
         workspaces = [p.workspace for p in e.programs]
         self.parts.append(entry_text(e, self.name, drivers, workspaces, layout, self.messages))
         self.parts.append(workspace_text(f"{self.name}_{e.name}_workspace_bytes", e, workspaces))

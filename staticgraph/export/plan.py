@@ -17,13 +17,15 @@ from ..codegen.program import Program, assemble
 from ..codegen.target import Target
 from ..compile import Executable, default_pipeline, specialize, stream_state
 from ..config import Config
+from ..dtypes import int64
 from ..errors import FailedPreconditionError, GraphError
-from ..ir.aval import Aval, Dim, measured_in, symbols_of
+from ..ir.aval import Aval, Dim, measured_in, symbols_of, upper_bound
 from ..ir.graph import Graph, Node
 from ..ir.opdef import Control, Host
 from ..ops.control import CAPACITY
 from ..schedule.steps import Buffer
 from ..source import raise_at
+from .names import mangled
 
 ALIGN = 64
 
@@ -65,6 +67,8 @@ class Entry:
     symbols: list[str] = field(default_factory=list)     # sizes that the caller gives
     equal: list[tuple[Any, Any]] = field(default_factory=list)       # sizes that must agree, checked at entry
     baked: list[Node] = field(default_factory=list)      # placeholders that keep their default value
+    found: list[str] = field(default_factory=list)       # measured sizes of outputs; the last outputs are their values
+    bounds: dict[str, Any] = field(default_factory=dict)             # the most that measured sizes can be
     programs: list[Program] = field(default_factory=list)            # one per target
     checks: list[Node] = field(default_factory=list)
     first_message: int = 0                   # number of the message of check 0
@@ -151,7 +155,8 @@ def program_for(entry: Entry, graph: Graph, exe: Executable, versions: Sequence[
             constants.append((bound[n], BAKED + entry.baked.index(key) if kind == "feed" else FROZEN + at))
         else:
             bound[n] = states[at] = Buffer("state", size, at, name=str(key))
-    targets = [(o, Buffer("out", o.aval.size * o.aval.dtype.size, k, name=f"fetch {k}")) for k, o in enumerate(graph.outputs[:len(entry.outputs)])]
+    targets = [(o, Buffer("out", upper_bound(o.aval.size * o.aval.dtype.size, entry.bounds), k, name=f"fetch {k}"))
+               for k, o in enumerate(graph.outputs[:len(entry.outputs) - len(entry.found)])]
     for kind, uid, index in versions:
         at, o = order[kind, uid], graph.outputs[index]
         targets.append((o, states.get(at) or Buffer("state", o.aval.size * o.aval.dtype.size, at, name=str(uid))))
@@ -185,13 +190,17 @@ def refuse_unbounded(nodes: Iterable[Node]) -> None:
             refuse_unbounded(r.nodes)
 
 
-def refuse_measured(outputs: Iterable[Field]) -> None:
-    """GraphError for an output whose size only the run finds."""
-    for f in outputs:
-        if measured_in(f.aval):
-            raise_at(f.node.site, GraphError(f"export: the size of the output {f.name!r} ({f.node.site.short()}) is found by the run itself; the caller of "
-                                             "a C function has to know it before. Pad it to a fixed size, and export the count as a second output"))
+def measured_outputs(entry: Entry, graph: Graph) -> None:
+    """Outputs whose size the run finds: their room is the most there can be, and the sizes become outputs too."""
+    entry.bounds = {s: n.attr("bound") for n in graph.nodes if "measure" in n.op.traits for s in measured_in(n.attr("size"))}
+    for f in list(entry.outputs):
+        for axis, d in enumerate(f.aval.shape):
+            for s in sorted(measured_in(d)):
+                if s not in entry.found:
+                    entry.found.append(s)
+                    name = f"{f.name}_{axis}"
+                    entry.outputs.append(Field(name, mangled(name), Aval((), int64), f.node))
 
 
-__all__ = ["ALIGN", "CAPACITY", "BAKED", "FROZEN", "Entry", "Field", "Store", "Variable", "lowered", "optimised", "program_for",
-           "refuse_measured", "refuse_unbounded"]
+__all__ = ["ALIGN", "CAPACITY", "BAKED", "FROZEN", "Entry", "Field", "Store", "Variable", "lowered", "measured_outputs", "optimised", "program_for",
+           "refuse_unbounded"]
