@@ -80,8 +80,8 @@ class Site:
 UNKNOWN = Site(())
 
 
-def capture(scope: str = "") -> Site:
-    """The site of the nearest user frames of the running call."""
+def capture(scope: str = "", depth: int = _DEPTH) -> Site:
+    """The site of the nearest user frames of the running call, at most ``depth``."""
     frame = sys._getframe(1)
     frames: list[tuple[CodeType, int]] = []
     own = _own
@@ -93,7 +93,7 @@ def capture(scope: str = "") -> Site:
             known = is_own_file(name)
         if not known:
             frames.append((code, frame.f_lasti))
-            if len(frames) == _DEPTH:
+            if len(frames) == depth:
                 break
         frame = frame.f_back                 # type: ignore[assignment]
     return Site(tuple(frames), scope)

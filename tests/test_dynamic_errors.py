@@ -218,6 +218,27 @@ def test_checkpoint_keeps_the_operands_only_and_reaches_closures():
         c.backward()
 
 
+class Double(dy.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, ct):
+        return ct * 2
+
+
+@pytest.mark.parametrize("use", [lambda v: v * 2, lambda v: dy.checkpoint(lambda u: u * 2, v), Double.apply, lambda v: v.clone().mul_(2), lambda v: dy.zeros(1, dtype="float64").copy_(v) * 2],
+                         ids=range(5))
+def test_a_view_whose_base_has_changed_since_is_used_for_the_first_time(use):
+    x = dy.tensor(np.array([1.0, 1.0]), requires_grad=True)
+    y = x * 3
+    v = y[:1]
+    y.mul_(5)                                # v has a new history, which it works out when it is used
+    use(v).sum().backward()
+    assert x.grad.tolist() == [30, 0]
+
+
 def test_checkpoints_differentiate_twice():
     x = dy.tensor(0.3, dtype="float64", requires_grad=True)
     (g,) = dy.grad(dy.checkpoint(lambda v: v.sin() * v, x), x, create_graph=True)

@@ -49,10 +49,10 @@ class _CustomFn(GradFn):
     """The record of a user's ``Function``."""
 
     def __init__(self, cls: type[Function], ctx: Context, tensors: Sequence[Any]) -> None:
-        super().__init__()
         self.cls, self.ctx = cls, ctx
         self.name = cls.__name__ + "Backward"
         self.edges = tuple(edge_of(t) if isinstance(t, Tensor) else None for t in tensors)
+        super().__init__()                   # younger than its operands' histories
         self.site = source.capture()
 
     def pull(self, b: Any, cts: list[Any], create: bool) -> Sequence[Any]:

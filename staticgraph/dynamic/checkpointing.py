@@ -20,10 +20,10 @@ class _Checkpoint(GradFn):
     name = "CheckpointBackward"
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], tensors: list[Tensor]) -> None:
-        super().__init__()
         self.fn, self.args, self.tensors = fn, args, tensors
         self.versions = [t._version for t in tensors]
         self.edges = tuple(edge_of(t) for t in tensors)
+        super().__init__()                   # younger than its operands' histories
         self.site = source.capture()
         self.stream = random.default_generator.get_state()
         self.spent = False

@@ -145,22 +145,25 @@ class Compute(BuilderBase):
         """Apply ``op`` to tensors; an op with several results gives a tuple."""
         arrays = [t._array for t in inputs]
         sig = signature(op, arrays, attrs, source.capture)
-        return self.finish(sig, inputs, arrays)
-
-    def finish(self, sig: Signature, inputs: Sequence[Any], arrays: Sequence[Any]) -> Any:
-        """Run the op, wrap its results and record it."""
         result = evaluate(sig, arrays)
         if sig.single:
             out = self._wrap(sig, result, inputs, arrays)
-            if STATE.enabled and sig.differentiable:
+            if sig.differentiable and STATE.enabled:
                 for t in inputs:
-                    if t.requires_grad:
-                        record(sig, inputs, (out,))
+                    if t._requires_grad or (t._view is not None and t.requires_grad):
+                        fn = describe(sig, inputs)
+                        if fn.plan.kept:
+                            keep(fn, inputs, (out,))
+                        out._grad_fn, out._requires_grad = fn, True
                         break
             return out
-        outs = tuple(self._wrap(sig, r, inputs, arrays) for r in result)
-        if STATE.enabled and sig.differentiable and any(t.requires_grad for t in inputs):
-            record(sig, inputs, outs)
+        outs = tuple([self._wrap(sig, r, inputs, arrays) for r in result])
+        if sig.differentiable and STATE.enabled and any(t.requires_grad for t in inputs):
+            fn = describe(sig, inputs)
+            keep(fn, inputs, outs)
+            for k, o in enumerate(outs):
+                if sig.outs[k].dtype.kind == "f":
+                    o._grad_fn, o._index, o._requires_grad = fn, k, True
         return outs
 
     def _wrap(self, sig: Signature, result: np.ndarray[Any, Any], inputs: Sequence[Any], arrays: Sequence[Any]) -> Any:
@@ -207,16 +210,14 @@ class Compute(BuilderBase):
 
 def evaluate(sig: Signature, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
     """The op's NumPy meaning, in the inferred dtypes: an array, or a tuple of them."""
-    if isinstance(sig.op.lower, Host) or sig.regions:        # the user's own Python runs inside, and its ops enter the context again
+    if sig.python or sig.regions:            # ops of the user's own Python would enter the context again
         with np.errstate(all="ignore"):
             result = sig.run(*arrays)
     else:
         result = _quiet.run(sig.run, *arrays)
     if sig.single:
-        if result.__class__ is not np.ndarray or result.dtype is not sig.dtype:
-            result = np.asarray(result, sig.dtype)
-        return result
-    return tuple(np.asarray(r, a.dtype.np) for r, a in zip(result, sig.outs))
+        return result if result.__class__ is np.ndarray and result.dtype is sig.dtype else np.asarray(result, sig.dtype)
+    return tuple([np.asarray(r, a.dtype.np) for r, a in zip(result, sig.outs)])
 
 
 def edge_of(t: Any) -> Edge:
@@ -228,25 +229,23 @@ def edge_of(t: Any) -> Edge:
     return (accumulator(t), 0) if t._requires_grad else None
 
 
-def record(sig: Signature, inputs: Sequence[Any], outs: Sequence[Any]) -> OpFn:
-    """Tie results to the operation that made them."""
-    fn = describe(sig, inputs)
-    keep(fn, inputs, outs)
-    for k, o in enumerate(outs):
-        if sig.outs[k].dtype.kind == "f":
-            o._grad_fn, o._index, o._requires_grad = fn, k, True
-    return fn
-
-
 def describe(sig: Signature, inputs: Sequence[Any]) -> OpFn:
     """The record of an operation, before its results are known."""
     fn = OpFn.__new__(OpFn)
-    fn.order = -next(clock)
     fn.sig = sig
     fn.outs = sig.outs
-    fn.site = source.capture()
-    edges = [edge_of(t) for t in inputs]
+    fn.site = source.capture(depth=1)
+    edges: list[Edge] = []
+    for t in inputs:
+        if t._view is not None:
+            t._follow()
+        made_by = t._grad_fn
+        if made_by is not None:
+            edges.append((made_by, t._index))
+        else:
+            edges.append((accumulator(t), 0) if t._requires_grad else None)
     fn.edges = tuple(edges)
+    fn.order = -next(clock)                  # after the operands' histories, which a view may only now have brought up to date
     fn.plan = sig.pull(tuple([e is not None for e in edges]))
     return fn
 
@@ -254,10 +253,9 @@ def describe(sig: Signature, inputs: Sequence[Any]) -> OpFn:
 def keep(fn: OpFn, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
     """Note the values that the rule reads, with their versions; of several results any may lack a cotangent, so everything is kept then."""
     fn.kept = kept = fn.plan.kept if fn.sig.single else (*range(len(inputs)), *(-1 - k for k in range(len(outs))))
-    if kept:
-        saved = []
-        for k in kept:
-            t = inputs[k] if k >= 0 else outs[-1 - k]
-            c = t.counter
-            saved.append((t._array, c, c.version))
-        fn.saved = saved
+    saved = []
+    for k in kept:
+        t = inputs[k] if k >= 0 else outs[-1 - k]
+        c = t._counter or t.counter
+        saved.append((t._array, c, c.version))
+    fn.saved = saved

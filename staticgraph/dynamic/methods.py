@@ -67,6 +67,8 @@ def _binary(name: str, reverse: bool = False) -> Callable[..., Any]:
 
     def method(self: Tensor, other: Any) -> Any:
         try:
+            if other.__class__ is Tensor and not reverse:
+                return compute.apply(op, (self, other), {})
             return compute.apply(op, compute.operands(op, (other, self) if reverse else (self, other)), {})
         except Exception as error:
             _at_user_line(error)
@@ -138,6 +140,8 @@ def matmul(x: Any, y: Any, **attrs: Any) -> Any:
     if attrs:
         return call("matmul", x, y, **attrs)
     with source.hide_own_frames():
+        if x.__class__ is Tensor and y.__class__ is Tensor and x._array.ndim == 2 == y._array.ndim:
+            return compute.apply(OPS["matmul"], (x, y), {})
         x, y = compute.operands(None, (x, y))
         if not x.ndim or not y.ndim:
             raise _no_scalars(x, y)

@@ -8,6 +8,7 @@ recorded operation has to keep.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
@@ -20,7 +21,7 @@ from ..ir import walk
 from ..ir.aval import Aval, TupleAval
 from ..ir.builder import GraphBuilder, infer
 from ..ir.graph import Graph, Node
-from ..ir.opdef import OPS, NoRule, NotDifferentiable, OpDef
+from ..ir.opdef import OPS, Host, NoRule, NotDifferentiable, OpDef
 from ..source import UNKNOWN, Site
 from ..transforms.gradient import Slices
 
@@ -56,7 +57,13 @@ class _Operand:
 
 def signature(op: OpDef, arrays: Sequence[np.ndarray[Any, Any]], attrs: dict[str, Any], site: Callable[[], Site]) -> Signature:
     """The entry for these operands. What ``infer`` refuses is raised with the user's line."""
-    key = (op, *[(a.shape, a.dtype) for a in arrays], *attrs.items()) if attrs else (op, *[(a.shape, a.dtype) for a in arrays])
+    if attrs:
+        key: Any = (op, *[(a.shape, a.dtype) for a in arrays], *attrs.items(), *[math.copysign(1, v) for v in attrs.values() if v.__class__ is float])
+    elif len(arrays) == 2:
+        a, b = arrays
+        key = op, a.shape, a.dtype, b.shape, b.dtype
+    else:
+        key = (op, *[(a.shape, a.dtype) for a in arrays])
     try:
         found = _table.get(key)
     except TypeError:                        # a list or an array among the attributes
@@ -96,6 +103,7 @@ class Signature:
         ref = _loud(op)
         self.run: Callable[..., Any] = functools.partial(ref, **self.attrs) if self.attrs else ref
         self.differentiable = not isinstance(op.vjp, NotDifferentiable) and any(o.dtype.is_floating for o in self.outs)
+        self.python = isinstance(op.lower, Host)             # runs the user's own code
         self.regions = any(hasattr(v, "results") for v in self.attrs.values())
         self.name = "".join(p.capitalize() for p in op.name.split("_")) + "Backward"
         self._pulls: dict[Any, Pull] = {}

@@ -12,6 +12,7 @@ from .. import source
 from ..dtypes import as_dtype
 from ..errors import ShapeError
 from ..ir.aval import product
+from ..ir.opdef import OPS
 from ..ops.helpers import normalize_axes, normalize_axis
 from ..ops.shape import resolve_shape
 from .indexing import OutOfBounds, basic
@@ -39,12 +40,14 @@ def _axes(t: Tensor, dim: Any) -> Any:
 
 
 def _reduction(name: str, counts: bool = False) -> Callable[..., Any]:
+    op = OPS[name]
+
     @hidden
     def method(self: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None, dtype: Any = None) -> Any:
         x = self if dtype is None else compute.cast(self, dtype=as_dtype(dtype))
         if counts and x.dtype.kind in "bi" and x.dtype.name != "int64" and dtype is None:
             x = compute.cast(x, dtype=as_dtype("int64"))
-        return call(name, x, axis=_axes(x, dim if axis is None else axis), keepdims=keepdim if keepdims is None else keepdims)
+        return compute.apply(op, (x,), {"axis": _axes(x, dim if axis is None else axis), "keepdims": keepdim if keepdims is None else keepdims})
     method.__name__ = name
     method.__doc__ = f"``{name}`` over ``dim`` (an axis or several; None: all)." + (" Integers and bools are summed as int64." if counts else "")
     return method

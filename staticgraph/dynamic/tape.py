@@ -174,7 +174,11 @@ class AccumulateGrad(GradFn):
     def __init__(self, variable: Any) -> None:
         self.order = 0
         self.variable = variable
-        self.outs = (variable.aval,)
+
+    @property
+    def outs(self) -> tuple[Any, ...]:       # type: ignore[override]
+        """The leaf's aval."""
+        return (self.variable.aval,)
 
 
 def accumulator(leaf: Any) -> AccumulateGrad:
