@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dtypes import DType, bool_, int32, int64
+from ..dtypes import DType, bool_, float16, float32, int32, int64
 from ..ir.aval import Size, product
 from ..schedule.fuse import Group, domain_of, walked
 from ..schedule.items import Item, Value
@@ -287,7 +287,7 @@ class Group_(KernelEmitter):
 
     def identity(self, item: Item, lanes: int) -> Val:
         """The neutral element of a reduction."""
-        dtype = item.value.aval.dtype
+        dtype = float32 if item.value.aval.dtype is float16 else item.value.aval.dtype       # as in registers
         return self.const(dtype, COMBINE[item.combine][1](dtype), lanes)
 
     def combine(self, item: Item, x: Val, y: Val) -> Val:
