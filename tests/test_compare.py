@@ -126,7 +126,7 @@ def test_a_mode_that_fails_is_a_row_with_reason_and_line():
             return sg.square(x)
         return x
     got = sg.compare(branches, x, **ALONE, **FAST)
-    assert [r.name for r in got.rows if r.ran] == ["dynamic"] and got.equal
+    assert [r.name for r in got.rows if r.ran] == ["dynamic"] and got.verdict() == "only dynamic ran: nothing to compare it with"
     for r in got.rows[1:]:
         assert r.failed and "sg.cond for a branch" in r.note and r.line.startswith("test_compare.py:") and "# the branch" in r.line
     text = got.text()
@@ -143,6 +143,20 @@ def test_results_that_are_not_numeric_are_refused():
         sg.compare(formula, "x", y)
     with pytest.raises(TypeError, match="argument 1 has no floats"):
         sg.compare(lambda a, n: a, x, np.arange(3), argnums=1)
+
+
+def test_results_without_gradients_are_compared_by_value():
+    for fn, *args in ((lambda a: a > 0.5, x), (lambda n: sg.reduce_sum(n * n), np.arange(5)), (lambda a: (sg.argmax(a), {"n": sg.size(a)}), x)):
+        got = sg.compare(fn, *args, **ALONE, **FAST)
+        assert got.equal and all(r.ran and r.gradients is None for r in got.rows)
+    constant = sg.compare(lambda a: a * 0.0 + sg.stop_gradient(a), x, **ALONE, **FAST)
+    assert constant.equal and not constant.results["static O2"][1][0].any()
+
+
+def test_what_no_define_by_run_tensor_takes_part_in_is_no_result_of_that_mode():
+    got = sg.compare(lambda: sg.reduce_sum(sg.ones([3])), **ALONE, **FAST)
+    assert not got.row("dynamic").ran and "has no value while the graph is built" in got.row("dynamic").note
+    assert got.reference == "static interpreted" and got.equal and got.row("static O2").breakeven is not None
 
 
 def test_what_numpy_has_no_counterpart_for_is_said():

@@ -10,7 +10,7 @@ import numpy as np
 from .. import source
 from ..config import LEVELS
 from .compare_measure import Memory, Timing, distance, memory_of, passes_of, times
-from .compare_modes import Failure, Mode, Problem, own_modes, peer_modes
+from .compare_modes import Failure, Mode, Problem, has_floats, own_modes, peer_modes
 from .compare_report import Report, Row
 
 PASSES = 5000                                # nodes up to which passes are run one by one
@@ -34,6 +34,7 @@ def compare(fn: Callable[..., Any], *args: Any, argnums: Any = None, numpy: Any 
     """
     with source.hide_own_frames():
         p = Problem.of(fn, args, argnums, threads)
+        p.moving = p.moving if p.moving and has_floats(p) else []
         _warm_up()
         found = [*own_modes(p, levels), *peer_modes(p, {"numpy": numpy, "torch": torch, "jax": jax, "tensorflow": tensorflow})]
         ran = [m for m in found if isinstance(m, Mode)]

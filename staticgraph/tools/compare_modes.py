@@ -10,7 +10,7 @@ import gc
 import importlib.util
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +18,6 @@ import numpy as np
 
 from .. import source
 from ..config import Config
-from ..errors import NotDifferentiableError
 from ..ir import walk
 from ..ir.builder import to_array
 from ..surface import nest
@@ -34,7 +33,6 @@ class Problem:
     leaves: list[np.ndarray[Any, Any]]
     moving: list[int]                        # leaves with a gradient
     threads: int
-    structure: Any = None                    # of the result, once known
 
     @classmethod
     def of(cls, fn: Callable[..., Any], args: tuple[Any, ...], argnums: Any, threads: int) -> Problem:
@@ -129,6 +127,14 @@ def numeric(out: Any) -> list[Any]:
     return leaves
 
 
+def has_floats(p: Problem) -> bool:
+    """Whether a result is a float, so that there is a gradient (True where only running the function would tell)."""
+    try:
+        return any(v.dtype.is_floating for v in trace(replace(p, moving=[])).values)
+    except Exception:
+        return True                          # the modes say what is wrong
+
+
 # ---- our own modes ---------------------------------------------------------------------------------------------------------------
 
 
@@ -151,9 +157,8 @@ def dynamic(p: Problem) -> Mode:
                 if isinstance(y, dy.Tensor) and y.requires_grad:
                     part = reduce_sum(y) if y.ndim else y
                     total = part if total is None else total + part
-            if total is None:
-                raise NotDifferentiableError("no result depends on the arguments in a differentiable way")
-            total.backward()
+            if total is not None:            # else no result depends on the arguments: gradients are zero
+                total.backward()
         return out
 
     def read(out: Any) -> tuple[list[Any], list[Any]]:
@@ -185,10 +190,7 @@ def trace(p: Problem) -> Trace:
         values = [convert(y) for y in numeric(out)]
         gradients: list[Any] = []
         if p.moving:
-            floats = [v for v in values if v.dtype.is_floating]
-            if not floats:
-                raise NotDifferentiableError("no result is a float: there is no gradient")
-            got = sg.gradients(floats, [feeds[k] for k in p.moving])
+            got = sg.gradients([v for v in values if v.dtype.is_floating], [feeds[k] for k in p.moving])
             gradients = [sg.zeros_like(feeds[k]) if g is None else convert(g) for k, g in zip(p.moving, got)]
     return Trace(ledger, feeds, values, gradients)
 
@@ -243,6 +245,7 @@ def own_modes(p: Problem, levels: Sequence[str]) -> list[Mode | Failure]:
     for name, (kind, make) in made.items():
         try:
             mode = make()
+            mode.read(mode.step())
         except Exception as error:
             out[name] = failure(name, kind, error)
             continue
@@ -277,7 +280,10 @@ def peer_modes(p: Problem, given: dict[str, Any]) -> list[Mode | Failure]:
         if library == "tensorflow" and fn is None:
             continue                         # no translation: only by the user's function
         try:
-            out.append(make(p, fn, titles[library]))
+            mode = make(p, fn, titles[library])
+            with mode.inside():
+                mode.read(mode.step())
+            out.append(mode)
         except Exception as error:
             out.append(failure(titles[library], "peer", error))
     return out
@@ -346,8 +352,9 @@ def _torch(p: Problem, fn: Any, name: str) -> Mode:
             t.grad = None
         out = call()
         if wanted:
-            total = sum(y.sum() if y.ndim else y for y in out if y.requires_grad)
-            total.backward()
+            parts = [y.sum() if y.ndim else y for y in out if y.requires_grad]
+            if parts:
+                sum(parts).backward()
         return out
 
     def read(out: Any) -> tuple[list[Any], list[Any]]:

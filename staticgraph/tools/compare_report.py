@@ -121,6 +121,8 @@ class Report:
             return f"DIFFERENT from {self.reference}: {', '.join(wrong)} (by more than {self.tolerance:g} units in the last place)"
         levels = [r.name for r in ran if r.kind == "static" and r.kernels is not None]
         bits = {name: [a.tobytes() for part in self.results[name] for a in part] for name in levels if name in self.results}
+        if len(ran) == 1:
+            return f"only {ran[0].name} ran: nothing to compare it with"
         same = " All levels give the same bits." if len(bits) > 1 and len({repr(b) for b in bits.values()}) == 1 else ""
         return f"equal: {len(ran)} modes agree in values and gradients, to {self.tolerance:g} units in the last place.{same}"
 
