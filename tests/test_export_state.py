@@ -319,3 +319,17 @@ int main(void) {
 """
     for language in ("c", "cpp"):
         run_c(tmp_path, source, [m.path for m in made], "-pthread", language=language)
+
+
+def test_a_session_that_checks_for_nan_exports_the_checks(tmp_path):
+    with sg.Graph().as_default():
+        x, v = sg.placeholder(sg.float32, [2], name="x"), sg.Variable([1.0, 1.0], name="v")
+        up = sg.assign(v, v * sg.log(x))
+        with sg.Session(config=sg.Config(nan_check=True)) as sess:
+            sess.run(v.initializer)
+            m = sg.export.load(sg.export.shared_object(tmp_path / "m.so", {"x": x}, {"up": up.op}, state="owned", target="native").path)
+    m.step(x=np.full(2, np.e, np.float32))
+    before = m.state["v"]
+    with pytest.raises(sg.export.loader.ComputationError, match="NaN|finite"):
+        m.step(x=np.float32([1, -1]))
+    assert same(m.state["v"], before)

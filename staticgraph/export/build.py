@@ -14,11 +14,12 @@ import numpy as np
 
 from .. import source
 from ..codegen.target import Target
-from ..compile import Executable, sizes_of_feeds
+from ..compile import Executable
 from ..errors import GraphError
 from ..ir.aval import evaluate, measured_in, symbols_of, upper_bound
 from ..ir.builder import GraphBuilder
 from ..ir.graph import Graph, Node
+from ..specialize import sizes_of_feeds
 from ..transforms.gradient import gradients as reverse
 from ..transforms.jvp import jvp as forward
 from .entries import size_names
@@ -216,7 +217,8 @@ class _Job:
             self._entry(Entry(name, given, results), exe, [])
 
     def _entry(self, e: Entry, exe: Executable, versions: list[Any]) -> None:
-        if any(o.name == e.name or o.name + "_workspace_bytes" == e.name for o in self.entries) or e.name in _TAKEN or e.name != mangled(e.name):
+        made_of = {o.name: {o.name + s for s in _SUFFIXES} for o in (*self.entries, e)}
+        if e.name in _TAKEN or e.name != mangled(e.name) or any(o.name == e.name or made_of[o.name] & made_of[e.name] for o in self.entries):
             raise GraphError(f"export: a function cannot be called {e.name!r}: the name is taken or no C identifier")
         fed = {f.node for f in e.inputs}
         for kind, key, node in exe.lowered.inputs:
@@ -362,6 +364,7 @@ def _by_number(symbol: str) -> tuple[int, str]:
 
 _FUNCTION = re.compile(r"^define (?!internal|hidden)[^@]*@([\w.]+)\(", re.MULTILINE)
 _EXPORTABLE = {"bool", "float16", "float32", "float64", "complex64", "complex128", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
+_SUFFIXES = ("", "_workspace_bytes", "_inputs", "_outputs", "_sizes")             # C names that an entry makes
 _TAKEN = {"workspace_bytes", "error_message", "error_values", "abi_version", "manifest", "describe", "state", "state_bytes", "state_init", "state_get",
           "state_set", "state_save", "state_load"}
 

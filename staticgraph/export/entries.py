@@ -10,8 +10,8 @@ from .messages import BAD_ARGUMENT, CALL, FIRST, NEED_WORKSPACE, STATE_FOREIGN, 
 from .messages import STATE as STATE_NULL
 from .messages import WORKSPACE as WORKSPACE_NULL
 from .objectfile import quoted, table
-from .plan import Entry
-from .sizes import LIMIT, SizeText
+from .plan import Entry, Field
+from .sizes import LIMIT, SizeText, spelled
 
 TYPES = "%sg_call = type { ptr, i64, ptr, ptr, ptr, [7 x i64] }\n"
 MAGIC = int.from_bytes(b"SGSTATE1", "little")
@@ -106,15 +106,15 @@ def entry_text(e: Entry, name: str, drivers: Sequence[str], workspaces: Sequence
             continue
         first = len(messages.texts)
         for f in fields:
-            messages.add(f"{name}_{e.name}: the pointer {what}->{f.c} is NULL or not aligned to {f.aval.dtype.size} bytes")
+            messages.add(f"{name}_{e.name}: the pointer {what}->{f.c} is NULL or not aligned to {_alignment(f)} bytes")
         null = messages.add(f"{name}_{e.name}: {what} is NULL")
         b.leave_if(b.value(f"icmp eq ptr %{what}, null"), bad(null))
         masks = f"{e.name}.{what}"
-        out.append(table(masks, [255 if f.aval.size == 0 else min(f.aval.dtype.size, 8) - 1 for f in fields], "i8"))
-        k = b.value(f"call i64 @sg_pointers(ptr %{what}, ptr @{masks}, i64 {len(fields)})")
-        number = b.value(f"trunc i64 {b.value(f'add i64 {k}, {first}')} to i32")
+        out.append(table(masks, [255 if f.aval.size == 0 else _alignment(f) - 1 for f in fields], "i8"))
+        which = b.value(f"call i64 @sg_pointers(ptr %{what}, ptr @{masks}, i64 {len(fields)})")
+        number = b.value(f"trunc i64 {b.value(f'add i64 {which}, {first}')} to i32")
         status = b.value(f"or i32 {b.value(f'shl i32 {number}, 8')}, {BAD_ARGUMENT}")
-        b.leave_if(b.value(f"icmp sge i64 {k}, 0"), status)
+        b.leave_if(b.value(f"icmp sge i64 {which}, 0"), status)
     n_dims = max([1, *(p.n_dims for p in e.programs)])
     dims = b.value(f"alloca [{n_dims} x i64], align 8")
     if e.symbols:
@@ -135,11 +135,11 @@ def entry_text(e: Entry, name: str, drivers: Sequence[str], workspaces: Sequence
     run = b.value(f"alloca [{RUN_BYTES} x i8], align 16")
     place = {"parallel": 2, "pool": 3, "cancel": 4}
     given_ = {k: b.value(f"load ptr, ptr {b.value(f'getelementptr %sg_call, ptr %call, i32 0, i32 {n}')}") for k, n in place.items()}
-    for at, kind, v in ((IN, "ptr", "%inputs" if e.inputs else "null"), (OUT, "ptr", "%outputs" if e.outputs else "null"),
+    for at, kind, what in ((IN, "ptr", "%inputs" if e.inputs else "null"), (OUT, "ptr", "%outputs" if e.outputs else "null"),
                         (STATE, "ptr", "%state" if layout is not None else "null"), (WORKSPACE, "ptr", ws), (DIMS, "ptr", dims),
                         (ERROR, "ptr", error), (PARALLEL, "ptr", given_["parallel"]), (POOL, "ptr", given_["pool"]), (CANCEL, "ptr", given_["cancel"]),
                         (WORKSPACE_BYTES, "i64", wanted)):
-        b.line(f"store {kind} {v}, ptr {b.value(f'getelementptr i8, ptr {run}, i64 {at}') if at else run}")
+        b.line(f"store {kind} {what}, ptr {b.value(f'getelementptr i8, ptr {run}, i64 {at}') if at else run}")
     cases = "  ".join(f"i32 {k}, label %target{k}" for k in range(len(drivers)))
     b.line(f"switch i32 {chosen}, label %none [ {cases} ]")
     results = []
@@ -159,6 +159,12 @@ def entry_text(e: Entry, name: str, drivers: Sequence[str], workspaces: Sequence
     return "".join(out) + head + "\n".join([*allocas, *rest]) + "\n}\n"
 
 
+def _alignment(f: Field) -> int:
+    """What C asks of a pointer to the elements: a complex number is two of its parts."""
+    size: int = f.aval.dtype.size
+    return size // 2 if f.aval.dtype.kind == "c" else size
+
+
 def parameters(e: Entry, state: bool) -> list[str]:
     """The names of an entry's parameters, all of them pointers."""
     return [*(["state"] if state else []), *(["inputs"] if e.inputs else []), *(["outputs"] if e.outputs else []), *(["sizes"] if e.symbols else []), "call"]
@@ -166,7 +172,6 @@ def parameters(e: Entry, state: bool) -> list[str]:
 
 def _sizes(b: _Body, e: Entry, name: str, dims: str, messages: Messages) -> None:
     """Check the caller's sizes and put them into ``dims``."""
-    from .sizes import spelled
     names = size_names(e)
     b.leave_if(b.value("icmp eq ptr %sizes, null"), bad(messages.add(f"{name}_{e.name}: sizes is NULL")))
     values: dict[str, str] = {}

@@ -15,8 +15,9 @@ import numpy as np
 from ..codegen.lower import Lowering
 from ..codegen.program import Program, assemble
 from ..codegen.target import Target
-from ..compile import Executable, default_pipeline, specialize, stream_state
+from ..compile import Executable, default_pipeline, stream_state
 from ..config import Config
+from ..diagnose import with_finite_checks
 from ..dtypes import int64
 from ..errors import FailedPreconditionError, GraphError
 from ..ir.aval import Aval, Dim, measured_in, symbols_of, upper_bound
@@ -25,6 +26,7 @@ from ..ir.opdef import Control, Host
 from ..ops.control import CAPACITY
 from ..schedule.steps import Buffer
 from ..source import raise_at
+from ..specialize import specialize
 from .names import mangled
 
 ALIGN = 64
@@ -173,9 +175,11 @@ FROZEN = 1 << 21                             # const indices from here on are fr
 
 
 def optimised(graph: Graph, values: Mapping[str, Any], config: Config) -> Graph:
-    """The graph with sizes put in, after the passes."""
+    """The graph with sizes put in, after the passes; with checks for NaN and infinities where the session has them (``Config.nan_check``)."""
     pipeline, passes = default_pipeline(config.optimize)
     g: Graph = pipeline.run(specialize(graph, values), passes, pipeline.PassContext(config.fast_math, []))
+    if config.nan_check:
+        with_finite_checks(g)
     return g
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..compile import specialize
 from ..ir.aval import Atom, Dim, Size, assumptions, measured_in, substitute, symbol, symbols_of
 from ..ir.graph import Graph
+from ..specialize import specialize
 
 LIMIT = (1 << 31) - 1                        # of one size: no address computed from two of them overflows
 
