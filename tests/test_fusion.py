@@ -120,3 +120,19 @@ def test_a_reader_of_a_variable_is_not_joined_with_its_update():
             assert np.array_equal(got, (start ** 2).sum(1))
             assert np.array_equal(session.run(v), start / 2)
             assert session.last_executable is not None
+
+
+@pytest.mark.parametrize("size", [37, 256, 5000, 40_001])
+@pytest.mark.parametrize("kind", ["f4", "f8", "i4"])
+def test_a_result_lies_anywhere_and_nothing_beside_it_is_written(size, kind):
+    # the caller's arrays are aligned to their dtype only: the first elements, up to a whole cache line, are a masked vector
+    x = np.arange(size).astype(kind)
+    with sg.Graph().as_default(), sg.Session(config=sg.Config(threads=1)) as session:
+        p = sg.placeholder(x.dtype, [size])
+        session.run(p * 2 + 1, {p: x})
+        native = next(iter(session.last_executable.variants.values())).native
+        for shift in range(17):
+            room = np.full(size + 40, -7, kind)
+            assert native.run([x], [room[shift:shift + size]], [], [])[0] == 0
+            np.testing.assert_array_equal(room[shift:shift + size], x * 2 + 1)
+            assert (room[:shift] == -7).all() and (room[shift + size:] == -7).all()

@@ -23,6 +23,7 @@ from .values import Val
 SHORT = 512                                  # elements of a row that is not worth a task of its own
 CHUNK = 16384                                # elements of one task of an elementwise kernel
 LANE_BITS = 2048                             # logical lanes of a row reduction
+AHEAD = 1024                                 # bytes between a store and the line prefetched for a later one
 SCRATCH = 1 << 18                            # bytes of row scratch on the stack, at most
 
 COMBINE: dict[str, tuple[str, Callable[[DType], Any]]] = {
@@ -253,12 +254,24 @@ class Group_(KernelEmitter):
                     env[item.value] = self.compute(item, env)
             for value, a in stores:
                 for env, p in zip(envs, places):
+                    if copies > 1:
+                        self.prefetch(a, p)
                     self.write(a, env[value], p, w, mask)
 
-        self.strip(count, w, unroll, vectors, heavy > 0)
+        self.strip(count, w, unroll, vectors, heavy > 0, next((a for _, a in stores if a.inner == 1 and _is_callers(a)), None))
 
-    def strip(self, count: Index, w: int, unroll: int, vectors: Callable[[Index, int, Val | None], None], heavy: bool) -> None:
-        """Call ``vectors(position, copies, mask)`` over ``count`` elements: whole vectors first, then a masked one."""
+    def prefetch(self, a: Access, at: Index) -> None:
+        """Ask for the cache line that is written some iterations later: it is read before it is written."""
+        if a.inner == 1:
+            place = self.offset(a.pointer, a.value.aval.dtype, self.iadd(at, AHEAD // a.value.aval.dtype.size))
+            self._line(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
+
+    def strip(self, count: Index, w: int, unroll: int, vectors: Callable[[Index, int, Val | None], None], heavy: bool,
+              align: Access | None = None) -> None:
+        """Call ``vectors(position, copies, mask)`` over ``count`` elements: whole vectors first, then a masked one.
+
+        With ``align`` a masked vector comes first, so that the long loop writes whole cache lines of that access.
+        """
         if w == 1:
             self.loop(0, count, 1, [], lambda i, _: (vectors(i, 1, None), [])[1])
             return
@@ -275,10 +288,21 @@ class Group_(KernelEmitter):
             self.loop(0, count, w, [], lambda i, _: (vectors(i, 1, self.mask(self.isub(count, i), w)), [])[1])
             return
         step = unroll * w
-        main = self.imul(self.idivide(count, step), step)
-        self.loop(0, main, step, [], lambda i, _: (vectors(i, unroll, None), [])[1])
-        if isinstance(count, Val) or count % step:
+        first: Index = 0
+        if align is not None and w * align.value.aval.dtype.size >= 16 and (isinstance(count, Val) or count >= 4 * step):
+            first = self.imin(self.to_line(align, w), count)
+            self.if_(self.cmp("gt", first, 0), lambda: vectors(0, 1, self.mask(first, w)))
+        main = self.iadd(first, self.imul(self.idivide(self.isub(count, first), step), step))
+        self.loop(first, main, step, [], lambda i, _: (vectors(i, unroll, None), [])[1])
+        if isinstance(main, Val) or count % step:
             self.loop(main, count, w, [], lambda i, _: (vectors(i, 1, self.mask(self.isub(count, i), w)), [])[1])
+
+    def to_line(self, a: Access, w: int) -> Val:
+        """Elements up to the next multiple of ``w`` elements in memory."""
+        size = a.value.aval.dtype.size
+        address = self._value(f"ptrtoint ptr {a.pointer} to i64", int64, 1)
+        gone = self._value(f"lshr i64 {address.text}, {size.bit_length() - 1}", int64, 1)
+        return self.and_(self.sub(0, gone), w - 1)
 
     def _used(self, a: Access, items: Sequence[Item]) -> bool:
         return any(self.sources[i, k] is a for i in items for k in range(len(i.operands)))
@@ -307,6 +331,11 @@ class Group_(KernelEmitter):
             high = self.shuffle(x, None, list(range(half, x.lanes)))
             x = self.combine(item, low, high)
         return x
+
+
+def _is_callers(a: Access) -> bool:
+    """The access is to an array of the caller's, which is aligned to its dtype only."""
+    return a.value.buffer is not None and a.value.buffer.space == "out"
 
 
 def loop_kernel(group: Group, target: Target) -> Kernel:
