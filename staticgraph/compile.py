@@ -198,7 +198,7 @@ def stream_state(store: StateStore, key: Any) -> np.ndarray[Any, Any]:
     """The state (seed, seed2, offset) of a random stream, made at its first use; seeds (0, 0) are drawn."""
     uid, seed, seed2 = key
     slot = store.slot(("stream", uid))
-    with store.changed:
+    with store.changed, store.inside:
         if slot.array is None:
             from .runtime.state import aligned_empty
             state = aligned_empty((3,), np.int64)

@@ -91,3 +91,133 @@ def test_a_closed_session_refuses_and_memory_is_given_back():
         del f
         gc.collect()
         assert mine not in fastcall._ALIVE
+
+
+# ---- programs with state ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counter():
+    """(session, prepared step that adds the fed number to every element, prepared read, the variable): all warm."""
+    with sg.Graph().as_default():
+        v = sg.get_variable("v", initializer=np.zeros(60_000))
+        by = sg.placeholder(sg.float64, [])
+        s = sg.Session(config=sg.Config(threads=1))
+        s.run(v.initializer)
+        step = s.make_callable([v.assign_add(sg.broadcast_to(by, [60_000])).op, by * 2], [by])
+        look = s.make_callable([sg.reduce_min(v), sg.reduce_max(v)], [])
+    for _ in range(2):
+        assert step(np.array(0.0)) == [None, 0.0] and look() == [0.0, 0.0]
+    return s, step, look, v
+
+
+def in_threads(*works):
+    """Run them at the same time; what they raise is raised here."""
+    errors = []
+
+    def guarded(work):
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+    threads = [threading.Thread(target=guarded, args=(w,)) for w in works]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+        assert not t.is_alive(), "a run waits for ever"
+    if errors:
+        raise errors[0]
+
+
+def test_no_update_is_lost_and_no_read_is_torn(counter):
+    s, step, look, v = counter
+    seen = []
+
+    def prepared_steps():
+        for _ in range(200):
+            step(np.array(1.0))
+
+    def session_steps():
+        add = v.assign_add(np.ones(60_000))
+        for _ in range(100):
+            s.run(add.op)
+
+    def reads():
+        for _ in range(300):
+            low, high = look()
+            seen.append(low)
+            assert low == high
+            assert (s.run(v) >= low).all()
+    in_threads(prepared_steps, prepared_steps, session_steps, reads, reads)
+    assert look() == [500.0, 500.0]
+    assert all(slot.pins == 0 and not slot.writing for slot in s._store.slots.values())
+    assert s._store.inside.count.value == 0
+
+
+def test_a_value_set_between_prepared_calls_is_seen(counter):
+    s, step, look, v = counter
+    for k in range(3):
+        v.load(np.full(60_000, 10.0 * k), s)
+        assert look() == [10.0 * k] * 2
+        step(np.array(1.0))
+        assert look() == [10.0 * k + 1] * 2
+
+
+def test_a_prepared_step_that_fails_leaves_every_byte():
+    with sg.Graph().as_default():
+        v, w = sg.get_variable("v", initializer=np.arange(4.0)), sg.get_variable("w", initializer=np.zeros(4))
+        i = sg.placeholder(sg.int32, [2])
+        s = sg.Session()
+        s.run(sg.global_variables_initializer())
+        picked = sg.gather(v, i)
+        step = s.make_callable([v.assign_add(np.ones(4)).op, w.assign(w + sg.reduce_sum(picked)).op, picked], [i])
+        good, bad = np.array([0, 3], "i4"), np.array([0, 4], "i4")
+        for _ in range(2):
+            step(good)
+        before = s.run([v, w])
+        for _ in range(3):
+            with pytest.raises(sg.errors.InvalidArgumentError, match="indices\\[1\\] = 4 is not in"):
+                step(bad)
+            assert all(np.array_equal(a, b) for a, b in zip(s.run([v, w]), before))
+        assert np.array_equal(step(good)[2], before[0][[0, 3]])
+        assert np.array_equal(s.run(v), before[0] + 1)
+
+
+def test_prepared_draws_go_on_where_the_session_stopped():
+    def draws(prepared):
+        with sg.Graph().as_default():
+            r = sg.random_normal([5], seed=3)
+            s = sg.Session()
+            f = s.make_callable(r, []) if prepared else lambda: s.run(r)
+            return [f() for _ in range(3)] + [s.run(r)] + [f() for _ in range(2)]
+    assert np.array_equal(draws(True), draws(False))
+
+
+def test_closing_a_session_gives_back_the_variables_of_its_prepared_calls(counter):
+    import weakref
+    s, step, look, v = counter
+    held = [weakref.ref(slot.array.base) for slot in s._store.slots.values()]
+    s.close()
+    gc.collect()
+    assert [r() for r in held] == [None] * len(held)
+    with pytest.raises(RuntimeError, match="closed"):
+        step(np.array(1.0))
+    del v, look
+
+
+def test_a_training_step_takes_the_quick_way():
+    with sg.Graph().as_default():
+        x = sg.placeholder(sg.float32, [8, 3])
+        w = sg.get_variable("w", initializer=np.ones((3, 1), "f4"))
+        loss = sg.reduce_mean(sg.square(sg.matmul(x, w)))
+        step = sg.train.AdamOptimizer(0.1).minimize(loss)
+        s = sg.Session()
+        s.run(sg.global_variables_initializer())
+        f = s.make_callable([loss, step], [x])
+        rows = np.ones((8, 3), "f4")
+        losses = [f(rows)[0]]
+        executed = []
+        s._execute = lambda *_: executed.append(1)         # the long way would come here
+        losses += [f(rows)[0] for _ in range(20)]
+    assert not executed and losses[0] == 9 and losses[-1] < 1

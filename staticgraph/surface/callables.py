@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..runtime.fastcall import available, fast_call
+from ..runtime.fastcall import HELD, available, fast_call
 from ..runtime.interrupt import raise_reason
+from ..runtime.state import layout
 from .feeds import prepared
 from .tensor import Operation, Tensor
 
@@ -73,17 +74,22 @@ def prepared_call(session: Any, plan: Any, flat: list[Any], feeds: list[Tensor],
 
 
 class _Quick:
-    """The native call of a program without state: ``outs`` are (dtype, shape) of the result arrays it wants after the feeds."""
+    """A native call: ``outs`` are (dtype, shape) of the result arrays it wants after the feeds, ``end`` gives back slots it still holds."""
 
-    def __init__(self, program: Any, feeds: Any, outs: Any, answer: Callable[[list[Any]], Any]) -> None:
+    def __init__(self, program: Any, feeds: Any, outs: Any, answer: Callable[[list[Any]], Any], store: Any, slots: Any) -> None:
         self.outs, self.answer = outs, answer
-        self.function, self.frame, forget = fast_call(program, feeds, outs)
+        self.function, self.frame, forget = fast_call(program, feeds, outs, slots, store.inside.count if store is not None else None)
+        reads, writes = ([slot for slot, written, _ in slots if written is kind] for kind in (False, True))
+        self.end = lambda: store.end(reads, writes)
         weakref.finalize(self, forget)
 
     def __call__(self, args: Sequence[Any]) -> tuple[bool, Any]:
         """(True, results), or (False, None) where the long way must be gone: other arrays, a failure to be worded, a call at the same time."""
         outs = [np.empty(shape, dtype) for dtype, shape in self.outs]
         status = self.function(*args, *outs)
+        if status >= HELD:
+            self.end()
+            status -= HELD
         if status == 0:
             return True, self.answer(outs)
         if status > 0:
@@ -93,27 +99,47 @@ class _Quick:
 
 
 def _quick(session: Any, plan: Any, flat: list[Any], feeds: list[Tensor], rebuild: Callable[[Any], Any]) -> Any:
-    """A native call where that is possible: all feeds used, and nothing but tensors fetched."""
-    if plan.defaults or plan.used != feeds or any(not isinstance(f, Tensor) or f in feeds for f in flat):
+    """A native call where that is possible: all feeds used, and none of them fetched."""
+    if plan.defaults or plan.used != feeds or any(f in feeds for f in flat):
         return None
-    places = [plan.tensors.index(f) for f in flat]
-    return native_call(session.last_executable, [t.node for t in feeds], places, rebuild)
+    places = [plan.tensors.index(f) if isinstance(f, Tensor) else None for f in flat]
+    return native_call(session.last_executable, [t.node for t in feeds], places, rebuild, session._store)
 
 
-def native_call(exe: Any, feeds: list[Any], places: list[int], rebuild: Callable[[Any], Any]) -> _Quick | None:
+def native_call(exe: Any, feeds: list[Any], places: Sequence[int | None], rebuild: Callable[[Any], Any], store: Any = None) -> _Quick | None:
     """The call of an executable that has run, for arrays of ``feeds`` in their order: results at ``places``, put together by ``rebuild``.
 
-    None where a call needs more than arrays: sizes that vary, state, Python functions.
+    ``store`` holds the variables. None where a call needs more than arrays and variables: sizes that vary, Python functions.
     """
     if not available() or len(exe.variants) != 1:
         return None
     variant = next(iter(exe.variants.values()))
-    order = [i.key for i in exe.inputs]
-    if variant.symbols or exe.capacities or variant.room or variant.states or variant.program.hosts or order != feeds or not all(a.is_static for a in exe.feed_avals):
+    order = [i.key for i in exe.inputs if i.kind == "feed"]
+    if variant.symbols or exe.capacities or variant.room or variant.program.hosts or order != feeds or not all(a.is_static for a in exe.feed_avals):
+        return None
+    slots = _slots(store, variant) if variant.states else []
+    if slots is None:
         return None
     outs = [(a.dtype.np, a.shape) for a in variant.out_avals]
     ranks = [len(a.shape) for a in variant.out_avals]
 
     def answer(got: list[Any]) -> Any:
-        return rebuild(iter([got[p] if ranks[p] else got[p][()] for p in places]))
-    return _Quick(variant.native, [(a.dtype.np, tuple(a.shape)) for a in exe.feed_avals], outs, answer)
+        return rebuild(iter([None if p is None else got[p] if ranks[p] else got[p][()] for p in places]))
+    return _Quick(variant.native, [(a.dtype.np, tuple(a.shape)) for a in exe.feed_avals], outs, answer, store, slots)
+
+
+def _slots(store: Any, variant: Any) -> list[tuple[Any, bool, int]] | None:
+    """(slot, whether it is written, its layout) of the program's state; None if a size or a value is not known."""
+    written = {key: (aval, dtype) for key, aval, dtype in variant.writes}
+    out = []
+    for key in variant.states if store is not None else ():
+        slot = store.slot(key)
+        if slot.array is None:
+            return None
+        kind = layout(slot.array.shape, slot.array.dtype)
+        if key in written:
+            aval, dtype = written[key]
+            if not aval.is_static or layout(aval.shape, dtype) != kind:
+                return None
+        out.append((slot, key in written, kind))
+    return out if store is not None else None
