@@ -136,3 +136,38 @@ def test_a_result_lies_anywhere_and_nothing_beside_it_is_written(size, kind):
             assert native.run([x], [room[shift:shift + size]], [], [])[0] == 0
             np.testing.assert_array_equal(room[shift:shift + size], x * 2 + 1)
             assert (room[:shift] == -7).all() and (room[shift + size:] == -7).all()
+
+
+def test_equal_layers_are_written_once_and_computed_apart():
+    # the text of a kernel is made for the first of equal groups; each has its own operands, guards and scratch memory
+    layers, width = 5, 24
+    rng = np.random.default_rng(3)
+    weights = [rng.normal(size=(width, width)).astype("f4") / 5 for _ in range(layers)]
+    picks = [rng.integers(0, 6, 4).astype("i4") for _ in range(layers)]
+    x = rng.normal(size=(6, width)).astype("f4")
+    with sg.Graph().as_default(), sg.Session(config=sg.Config(threads=1)) as session:
+        fed = sg.placeholder(np.float32, x.shape)
+        ws = [sg.placeholder(np.float32, w.shape) for w in weights]
+        ids = [sg.placeholder(np.int32, p.shape) for p in picks]
+        h, out = fed, []
+        for w, i in zip(ws, ids):
+            h = sg.nn.softmax(sg.tanh(sg.matmul(h, w)) - sg.reduce_mean(h, [1], keepdims=True))
+            out.append(sg.gather(h, i))
+        feeds = {fed: x, **dict(zip(ws, weights)), **dict(zip(ids, picks))}
+        got = session.run(out, feeds)
+        variant = next(iter(session.last_executable.variants.values()))
+        assert len(variant.program.texts) < len(variant.program.kernels) / 2
+        want = x.astype("f8")
+        for w, i, y in zip(weights, picks, got):
+            z = np.exp(np.tanh(want @ w) - want.mean(1, keepdims=True))
+            want = z / z.sum(1, keepdims=True)
+            np.testing.assert_allclose(y, want[i], rtol=2e-5)
+        executable, bad = session.last_executable, np.array([0, 1, 9, 2], "i4")
+        for wrong in ids:
+            given = {t.node: v for t, v in {**feeds, wrong: bad}.items()}
+            outs = [np.empty((4, width), "f4") for _ in out]
+            status, error = variant.native.run([given[i.key] for i in executable.inputs], outs, [], [])
+            source = variant.program.checks[error.check]
+            while source.inputs:
+                source = source.inputs[0]
+            assert status == 1 and executable.inputs[source.attr("index")].key is wrong.node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import InternalError_
 from ..ir.aval import Aval, Size, measured_in, upper_bound
@@ -18,6 +18,7 @@ from .custom import custom_kernel, sizes_kernel
 from .kernel import CheckId, Kernel
 from .loops import loop_kernel
 from .matmul import gemm_kernels
+from .reuse import Kernels
 from .target import Target
 from .turn import turn_kernel
 
@@ -35,6 +36,7 @@ class Lowering:
         self.constants: dict[ArrayAttr, Buffer] = {}
         self.checks: dict[Node, int] = {}
         self.kernels: list[Kernel] = []
+        self.written = Kernels()
         self.hosts: list[Item] = []
         self.loops: list[tuple[int, int]] = []           # step ranges that run many times
         self.bounds: dict[str, Size] = {}                # of measured sizes: memory is laid out for them
@@ -176,11 +178,11 @@ class Lowering:
     def _group(self, g: Group) -> bool:
         item = g.items[0]
         if g.kind == "loop":
-            return self._kernel(loop_kernel(g, self.target), g)
+            return self._kernels(g, lambda: [loop_kernel(g, self.target)])
         if g.kind == "gemm":
-            return any(self._kernel(k, g) for k in gemm_kernels(g, self.target))
+            return self._kernels(g, lambda: gemm_kernels(g, self.target))
         if item.kind == "turn":
-            return self._kernel(turn_kernel(item, self.target), g)
+            return self._kernels(g, lambda: [turn_kernel(item, self.target)])
         if item.kind == "sizes":
             return self._kernel(sizes_kernel(item, self.target), g)
         if item.kind == "loops":
@@ -193,13 +195,17 @@ class Lowering:
             if "sizes" in item.node.op.traits:
                 self.steps += [SameStep(item.node, p, q) for p, q in item.node.attr("pairs") if p is not q]
                 self.checks.setdefault(item.node, len(self.checks))
-            return self._kernel(custom_kernel(item, self.target), g)
+            return self._kernels(g, lambda: [custom_kernel(item, self.target)])
         if item.kind == "host":
             self.hosts.append(item)
             self.steps.append(HostStep(item, [v.base.buffer for v in item.operands[:len(item.node.inputs)]], [v.buffer for v in item.values]))
             return True
         from .control import lower_control
         return lower_control(self, item)
+
+    def _kernels(self, g: Group, make: Callable[[], list[Kernel]]) -> bool:
+        failing = [self._kernel(k, g) for k in self.written.of(g, make)]
+        return any(failing)
 
     def _kernel(self, kernel: Kernel, g: Group) -> bool:
         for value in kernel.scratch:

@@ -23,6 +23,17 @@ ROW_BLOCK = 4096                             # elements of one block of a reduct
 COLUMN_BLOCK = 1024                          # and down a column
 
 
+def _itself(e: Any, x: Any) -> Any:
+    return x
+
+
+def _plus_zero(e: Any, x: Any) -> Any:
+    return e.add(x, 0)
+
+
+PLAIN = (_itself, _plus_zero)                # of items that are not what their node's op says
+
+
 @dataclass(eq=False)
 class Value:
     """One result of an item. ``buffer`` is set where it lives in memory."""
@@ -157,7 +168,7 @@ class ItemBuilder:
         if not todo:
             result = view.reshape(node.shape)
             assert result is not None
-            emit = (lambda e, x: e.add(x, 0)) if combine == "add" else (lambda e, x: x)
+            emit = _plus_zero if combine == "add" else _itself
             return self.add("scalar", node, (result,), emit=emit, avals=(node.aval,)).value.whole()
         while todo:
             walked = [k for k, d in enumerate(view.shape) if d != 1]
@@ -206,7 +217,7 @@ class ItemBuilder:
         aval = view.base.aval.with_shape(view.shape)
         if turned_axes(view) is not None:
             return self.add("turn", node, (view,), avals=(aval,)).value.whole()
-        return self.add("scalar", node, (view,), emit=lambda e, x: x, avals=(aval,)).value.whole()
+        return self.add("scalar", node, (view,), emit=_itself, avals=(aval,)).value.whole()
 
 
 Turned = tuple[tuple[Size, ...], tuple[Size, ...], tuple[Size, ...], int]

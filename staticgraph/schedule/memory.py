@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ..ir.aval import Dim, Size
 from .steps import Buffer
 
@@ -61,22 +63,23 @@ def plan(buffers: Iterable[Buffer]) -> Arena:
 
 
 def _best_fit(buffers: list[Buffer]) -> int:
-    placed: list[tuple[int, int, Buffer]] = []           # (offset, end, buffer), the largest buffers first
     top = 0
-    order = sorted(buffers, key=lambda b: (-int(b.bytes), b.first))          # type: ignore[arg-type]
+    order = sorted(buffers, key=lambda b: (-int(b.bytes), b.first))          # type: ignore[arg-type]   # the largest first
     if len(order) > 3000:
         order = sorted(buffers, key=lambda b: b.first)
         return _first_fit_in_time(order)
-    for b in order:
+    # of the buffers placed so far: offset, end, first and last step
+    placed = np.empty((4, len(order)), np.int64)
+    for n, b in enumerate(order):
         size = int(rounded(b.bytes))                                         # type: ignore[arg-type]
-        taken = sorted((o, e) for o, e, other in placed if other.first <= b.last and b.first <= other.last)
-        best, hole, at = None, None, 0
-        for o, e in taken:
-            if o - at >= size and (hole is None or o - at < hole):
-                best, hole = at, o - at
-            at = max(at, e)
-        b.offset = at if best is None else best
-        placed.append((b.offset, b.offset + size, b))
+        offsets, ends, first, last = placed[:, :n]
+        at = np.flatnonzero((first <= b.last) & (last >= b.first))
+        at = at[np.argsort(offsets[at], kind="stable")]
+        free = np.maximum.accumulate(np.concatenate([[0], ends[at]]))        # where each hole starts; the last one is endless
+        holes = offsets[at] - free[:-1]
+        fits = np.flatnonzero(holes >= size)
+        b.offset = int(free[fits[holes[fits].argmin()]] if len(fits) else free[-1])
+        placed[:, n] = b.offset, b.offset + size, b.first, b.last
         top = max(top, b.offset + size)
     return top
 
