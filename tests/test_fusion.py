@@ -171,3 +171,22 @@ def test_equal_layers_are_written_once_and_computed_apart():
             while source.inputs:
                 source = source.inputs[0]
             assert status == 1 and executable.inputs[source.attr("index")].key is wrong.node
+
+
+@pytest.mark.parametrize("shape", [(5, 700), (100, 513), (1030, 256), (2, 35, 300), (2100, 90), (33, 1)], ids=str)
+@pytest.mark.parametrize("kind", ["f4", "f8", "i4"])
+def test_sums_down_columns_take_element_r_to_chain_r_mod_4(shape, kind):
+    # narrow arrays keep chains in registers, wide ones in memory, long ones are cut into blocks of 1,024 rows: one order, spelled out here
+    rng = np.random.default_rng(1)
+    x = (rng.normal(size=shape) * 100).astype(kind)
+    with sg.Graph().as_default():
+        p = sg.placeholder(x.dtype, shape)
+        got, _ = compiled(sg.reduce_sum(p, [len(shape) - 2]), {p: x}, "O2")
+
+    def chained(rows):
+        chains = [np.zeros_like(rows[..., 0, :]) for _ in range(4)]
+        for r in range(rows.shape[-2]):
+            chains[r % 4] = chains[r % 4] + rows[..., r, :]
+        return (chains[0] + chains[2]) + (chains[1] + chains[3])
+    blocks = [chained(x[..., k:k + 1024, :]) for k in range(0, shape[-2], 1024)]
+    same(got, blocks[0] if len(blocks) == 1 else chained(np.stack(blocks, -2)))
