@@ -142,6 +142,7 @@ def main() -> None:
     out.append(("ERFCX_F64", "exp(x*x) erfc(x) (1 + 2x) = p(t), t = (x - 4) / (x + 4)", fit(
         ratio, lambda t: 1 / ratio(t), -1, 0.7461, 56, 16)))
     out.append(("ERFCX_WIDE", "the same", fit(ratio, lambda t: 1 / ratio(t), -1, 0.4483, 34, 8)))
+    out.append(("CBRT_START", "cbrt m, 2**(-3/2) <= m <= 2**(3/2)", fit(mp.cbrt, lambda m: 1 / mp.cbrt(m), 0.3535, 2.8285, 9, 2)))
     out += constants()
     for label, what, p in out:
         print(f"# {what}")

@@ -60,6 +60,8 @@ sqrt = elementwise("sqrt", quiet(lambda x: np.sqrt(x)), lambda b, y, x: [b.div(b
 rsqrt = elementwise("rsqrt", quiet(same(lambda x: 1 / np.sqrt(x))),
                     lambda b, y, x: [b.mul(b.like(x, -0.5), b.div(y, x))], lambda e, x: e.div(1, e.sqrt(x)), 0.1, 4,
                     doc="1 / sqrt(x)")
+cbrt = elementwise("cbrt", lambda x: np.cbrt(x), lambda b, y, x: [b.div(b.like(y, 1 / 3), b.square(y))], lambda e, x: e.cbrt(x), 0.2, 4,
+                   doc="The real cube root, of negative numbers too; the derivative at 0 is inf.")
 reciprocal = elementwise("reciprocal", quiet(same(lambda x: 1 / x)), lambda b, y, x: [b.neg(b.square(y))], lambda e, x: e.div(1, x),
                          0.5, 3, traits=_EXACT, doc="1 / x")
 squared_difference = elementwise(

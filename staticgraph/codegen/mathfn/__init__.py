@@ -27,4 +27,4 @@ class Functions(Memory):
         _method(getattr(logarithm, n)) for n in ("log", "log1p", "log2", "log10", "softplus", "log_sigmoid", "asinh", "acosh", "atanh"))
     sin, cos, tan, asin, acos, atan, atan2 = (_method(getattr(trigonometric, n)) for n in ("sin", "cos", "tan", "asin", "acos", "atan", "atan2"))
     erf, erfc = (_method(getattr(errorfn, n)) for n in ("erf", "erfc"))
-    pow, rsqrt = (_method(getattr(power, n)) for n in ("pow", "rsqrt"))
+    pow, rsqrt, cbrt = (_method(getattr(power, n)) for n in ("pow", "rsqrt", "cbrt"))

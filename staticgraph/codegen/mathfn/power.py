@@ -1,11 +1,11 @@
-"""pow and rsqrt."""
+"""pow, rsqrt and cbrt."""
 
 from __future__ import annotations
 
 from ...dtypes import float32, float64
 from ..values import Val
 from . import coefficients
-from .base import F64, WIDE, Emitter, fast_two_sum, poly, two_product
+from .base import F64, WIDE, Emitter, Precision, fast_two_sum, head, poly, power_of_two, two_product, widened
 from .exponential import exp_in, residual, scale
 from .exponential import split as exp_split
 from .logarithm import log_in, split
@@ -87,3 +87,23 @@ def pow(e: Emitter, x: Val, y: Val) -> Val:
 def rsqrt(e: Emitter, x: Val) -> Val:
     """1 / sqrt(x)."""
     return e.div(e.const(x.dtype, 1.0, x.lanes), e.sqrt(x))
+
+
+def _cbrt(e: Emitter, x: Val, P: Precision) -> Val:
+    # |x| = 8**q m with 1/4 < m < 4: a polynomial to nine bits, then Halley's step, which triples the digits
+    a = e.abs(x)
+    k, m = split(e, a, P)
+    q = e.rint(e.mul(k, 1 / 3))
+    m = e.mul(m, power_of_two(e, e.fma(q, -3.0, k), P))
+    t = poly(e, m, coefficients.CBRT_START)
+    for precise in (False, True) if P is F64 else (False,):
+        t = head(e, t) if precise else t                # its square is exact
+        r = e.div(m, e.mul(t, t))
+        t = e.fma(t, e.div(e.sub(r, t), e.add(e.add(t, t), r)), t)
+    usual = e.and_(e.cmp("gt", a, 0.0), e.cmp("lt", a, float("inf")))
+    return e.select(usual, e.copysign(e.mul(t, power_of_two(e, q, P)), x), e.add(x, x))
+
+
+def cbrt(e: Emitter, x: Val) -> Val:
+    """The real cube root, of negative numbers too."""
+    return widened(e, _cbrt, x)
