@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from native import Case, native, run
 
+import staticgraph as sg
 from staticgraph.config import Config
 from staticgraph.dtypes import float32
 from staticgraph.errors import ShapeError
@@ -240,3 +241,27 @@ def test_a_window_with_nan_is_nan_and_leaves_the_others_alone(form):
     turn = (lambda a: np.ascontiguousarray(a.transpose(0, 3, 1, 2))) if form == "NCHW" else (lambda a: a)
     y = native(lambda b, x: b.max_pool2d(x, ksize=(2, 2), strides=(2, 2), padding="VALID", data_format=form), turn(x))
     assert np.array_equal(y.ravel(), [np.nan, 7, 13, 15], equal_nan=True)
+
+
+@pytest.mark.parametrize(("size", "stride", "pixels"), [(3, 1, 5), (3, 2, 5), (2, 2, 5), (3, 3, 7), (5, 2, 6)])
+@pytest.mark.parametrize("form", ["NHWC", "NCHW"])
+def test_max_pool_gives_no_gradient_to_padding(size, stride, pixels, form):
+    # windows of nothing but -inf are as large as their padding: the first pixel of the image in them gets the cotangent
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (1, pixels, pixels, 2)).astype("f4")
+    x[:, :3] = x[:, :, 0] = x[0, -1, -1] = -np.inf
+    outs = -(-pixels // stride)
+    ct = rng.integers(1, 9, (1, outs, outs, 2)).astype("f4")
+    before = max((outs - 1) * stride + size - pixels, 0) // 2
+    want = np.zeros_like(x)
+    for c, i, j in np.ndindex(2, outs, outs):
+        rows, columns = (range(max(k * stride - before, 0), min(k * stride - before + size, pixels)) for k in (i, j))
+        r, q = max(((r, q) for r in rows for q in columns), key=lambda at: x[0, at[0], at[1], c])
+        want[0, r, q, c] += ct[0, i, j, c]
+    turn = (lambda a: a.transpose(0, 3, 1, 2)) if form == "NCHW" else lambda a: a
+    with sg.Graph().as_default(), sg.Session() as session:
+        p = sg.placeholder(np.float32, turn(x).shape)
+        window, step = ([1, 1, v, v] if form == "NCHW" else [1, v, v, 1] for v in (size, stride))
+        y = sg.nn.max_pool(p, window, step, "SAME", data_format=form)
+        got = session.run(sg.gradients(y, [p], grad_ys=sg.constant(turn(ct)))[0], {p: turn(x)})
+    np.testing.assert_array_equal(got, turn(want))

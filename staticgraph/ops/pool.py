@@ -55,12 +55,28 @@ def _taps(b: Any, x: Any, ksize: Pair, strides: Pair, padding: Any, data_format:
     return out
 
 
+def _first_inside(b: Any, x: Aval, out: Aval, ksize: Pair, strides: Pair, padding: Any, data_format: str) -> tuple[Any, int]:
+    """The number of each window's first tap that is not padding, and the largest such number."""
+    axes = (2, 3) if data_format == "NCHW" else (1, 2)
+    (top, _), (left, _) = padding_of(padding, tuple(x.shape[k] for k in axes), ksize, strides, (1, 1))
+    if not top and not left:
+        return None, 0
+    parts = []
+    for axis, gone, step in zip(axes, (top, left), strides):
+        start = b.iota(shape=tuple(d if k == axis else 1 for k, d in enumerate(out.shape)), axis=axis, dtype=int32)
+        start = b.sub(b.full(start.aval, gone), b.mul(start, step))
+        parts.append(b.maximum(start, b.zeros(start.aval)))
+    return b.add(b.mul(parts[0], ksize[1]), parts[1]), top * ksize[1] + left
+
+
 def _max_build(b: Any, x: Any, *, ksize: Pair, strides: Pair, padding: Any, data_format: str = "NHWC") -> Any:
-    # at ties the derivative of maximum goes to its first operand: the first of the window's largest
+    # at ties the derivative of maximum goes to its first operand: the first of the window's largest, which must not be padding
     taps = _taps(b, x, ksize, strides, padding, data_format, -np.inf)
     y = taps[0]
-    for t in taps[1:]:
-        y = b.maximum(y, t)
+    first, most = _first_inside(b, x.aval, y.aval, ksize, strides, padding, data_format)
+    for k, t in enumerate(taps[1:], 1):
+        higher = b.maximum(y, t)
+        y = b.where(b.greater_equal(first, b.full(first.aval, k)), t, higher) if k <= most else higher
     return b.identity(y) if len(taps) == 1 else y
 
 
@@ -87,8 +103,12 @@ def _max_vjp(b: Any, ct: Any, y: Any, x: Any, *, ksize: Pair, strides: Pair, pad
         return list(b.vjp_of(lambda c, v: _max_build(c, v, **kw), (x,), ct))
     taps = _taps(b, x, ksize, strides, padding, data_format, -np.inf)
     which = b.full(y.aval.with_dtype(int32), len(taps) - 1)
+    first, most = _first_inside(b, x.aval, y.aval, ksize, strides, padding, data_format)
     for k in reversed(range(len(taps) - 1)):          # the first that is the largest, or NaN
-        which = b.where(b.logical_or(b.equal(taps[k], y), b.is_nan(taps[k])), b.full(which.aval, k), which)
+        hit = b.logical_or(b.equal(taps[k], y), b.is_nan(taps[k]))
+        if k < most:
+            hit = b.logical_and(hit, b.less_equal(first, b.full(first.aval, k)))
+        which = b.where(hit, b.full(which.aval, k), which)
     places = b.add(b.mul(b.iota(shape=(1, 1, ksize[0], 1, 1, 1), axis=2, dtype=int32), ksize[1]), b.iota(shape=(1, 1, 1, 1, ksize[1], 1), axis=4, dtype=int32))
     cts = _spread(b, ct, ksize)
     return [_from_tiles(b, b.where(b.equal(_spread(b, which, ksize), places), cts, b.zeros(cts.aval)), x.aval, ksize, padding)]
