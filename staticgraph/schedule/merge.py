@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..ir.aval import Size, product
-from .fuse import MAX_VALUES, Group, domain_of, fits, is_direct, joins_reduce, open_group, runs
+from .fuse import MAX_OPS, MAX_VALUES, Group, domain_of, fits, is_direct, joins_reduce, open_group, runs
 from .items import Item, Value
 from .order import sources
 from .views import View
@@ -107,6 +107,8 @@ class _Window:
         if a.kind != "loop" or a.domain != b.domain or not a.domain or a in self.fixed or a not in self.groups:
             return None
         if a.axes is not None and b.axes is not None and a.axes != b.axes:
+            return None
+        if len(a.items) + len(b.items) > MAX_OPS or sum(leaf[0].item.group not in (a, b) for leaf in a.leaves | b.leaves) > MAX_VALUES:
             return None
         if self.way_round(a, b) or self.way_round(b, a):
             return None
