@@ -24,6 +24,7 @@ from .ir.evaluate import evaluate as evaluate_nodes
 from .ir.graph import Graph, Node
 from .ir.opdef import Control
 from .ir.text import print_node
+from .memory import aligned_empty
 from .ops.control import CAPACITY
 from .runtime.hostcall import host_function, raise_host_failure
 from .runtime.state import StateStore
@@ -200,7 +201,6 @@ def stream_state(store: StateStore, key: Any) -> np.ndarray[Any, Any]:
     slot = store.slot(("stream", uid))
     with store.changed, store.inside:
         if slot.array is None:
-            from .runtime.state import aligned_empty
             state = aligned_empty((3,), np.int64)
             if seed == 0 and seed2 == 0:
                 drawn = np.random.SeedSequence().generate_state(2, np.uint64)

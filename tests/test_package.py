@@ -34,7 +34,7 @@ def test_every_public_name_resolves():
     python("-c", "import staticgraph as sg\nfor name in dir(sg):\n    getattr(sg, name)")
 
 
-FLOORS = ["dtypes errors source config numerics", "ir", "ops", "transforms", "schedule codegen", "runtime", "compile diagnose specialize export", "surface", "train nn functional dynamic data", "tools"]
+FLOORS = ["dtypes errors source config numerics memory", "ir", "ops", "transforms", "schedule codegen", "runtime", "compile diagnose specialize export", "surface", "train nn functional dynamic data", "tools"]
 
 
 def test_floors_import_only_what_is_below():

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InternalError_, NotDifferentiableError
+from ..memory import aligned_empty
 from ..source import UNKNOWN, Site
 from .aval import AnyAval, Aval, TupleAval, measured_in
 from .opdef import OpDef
 
+_LARGE = 1 << 16
 Attrs = tuple[tuple[str, Any], ...]
 
 
@@ -25,9 +27,14 @@ class ArrayAttr:
     __slots__ = ("_hash", "array")
 
     def __init__(self, array: Any) -> None:
-        array = np.array(array, order="C", copy=True)
-        if array.dtype.byteorder not in "=|":
-            array = array.astype(array.dtype.newbyteorder("="))
+        given = np.asarray(array)
+        if given.nbytes < _LARGE or given.dtype == object:
+            array = np.array(given, order="C", copy=True)
+            if array.dtype.byteorder not in "=|":
+                array = array.astype(array.dtype.newbyteorder("="))
+        else:                                # where compiled code can use it as it is: a large constant is there once
+            array = aligned_empty(given.shape, given.dtype.newbyteorder("="))
+            array[...] = given
         array.flags.writeable = False
         self.array = array
         self._hash: int | None = None

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..config import Config
+from ..memory import aligned, aligned_empty
 from .engine import KernelSet, engine
 from .interrupt import raise_reason, timer
-from .state import aligned_empty
 
 I64 = ctypes.c_int64
 NONE = 2**63 - 1
@@ -77,9 +77,7 @@ class NativeProgram:
         self.words = words
         self.constants = []
         for c in program.constants:
-            held = aligned_empty(c.shape, c.dtype)
-            held[...] = c
-            self.constants.append(held)
+            self.constants.append(aligned(c))
         self.const_table = (ctypes.c_void_p * max(1, len(self.constants)))(*[c.ctypes.data for c in self.constants])
         self.walk = _WALK(engine().walk)
         self.frames: list[Frame] = []

@@ -18,18 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DType
-
-
-def aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    """An uninitialised array whose memory is 64-byte aligned and padded to whole cache lines."""
-    dtype = np.dtype(dtype)
-    count = 1
-    for d in shape:
-        count *= d
-    need = count * dtype.itemsize
-    raw = np.empty((need + 63) // 64 * 64 + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start:start + need].view(dtype).reshape(shape)
+from ..memory import aligned_empty
 
 
 ADDRESS, PINS, WRITING, LAYOUT, OBJECT = range(5)
