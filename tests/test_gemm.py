@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gemm_harness import Runner, assembly, expected, operands
 
+import staticgraph as sg
 from staticgraph import dtypes
 from staticgraph.codegen.emitter import Emitter
 from staticgraph.codegen.gemm import GemmSpec, gemm
@@ -201,3 +202,23 @@ def test_thin_matrices_in_all_layouts(m: int, n: int, accumulate: bool) -> None:
             for sizes in ({}, {"m": m, "n": n}):
                 spec = GemmSpec(dtypes.float32, None if sizes else m, None if sizes else n, k, layout % 2 == 1, layout > 1, accumulate=accumulate)
                 check(spec, HOST, **sizes)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_operands_that_are_broadcast(n):
+    """A product reads its operands by strides, and a broadcast axis has none: sums over columns and rows, from NumPy."""
+    rng = np.random.default_rng(n)
+    w, row, column, one = (rng.integers(-8, 9, s).astype(np.float32) for s in ((32, 128), (1, 32), (128, 1), (1, 1)))
+    cases = []
+    for small, shape in ((row, (n, 32)), (one, (n, 32))):
+        cases.append((lambda s, w, shape=shape: sg.matmul(sg.broadcast_to(s, shape), w), small, np.broadcast_to(small, shape) @ w))
+        cases.append((lambda s, w, shape=shape: sg.matmul(sg.broadcast_to(sg.transpose(s), shape[::-1]), w, transpose_a=True), small,
+                      np.broadcast_to(small, shape) @ w))
+    for small, shape in ((column, (128, n)), (one, (128, n))):
+        cases.append((lambda s, w, shape=shape: sg.matmul(w, sg.broadcast_to(s, shape)), small, w @ np.broadcast_to(small, shape)))
+        cases.append((lambda s, w, shape=shape: sg.matmul(w, sg.broadcast_to(sg.transpose(s), shape[::-1]), transpose_b=True), small,
+                      w @ np.broadcast_to(small, shape)))
+    with sg.Session() as sess:
+        for build, small, want in cases:
+            s, p = sg.placeholder(sg.float32, small.shape), sg.placeholder(sg.float32, w.shape)
+            np.testing.assert_array_equal(sess.run(build(s, p), {s: small, p: w}), want)

@@ -207,7 +207,8 @@ class ItemBuilder:
         view = view.broadcast((*node.shape[:-2], *view.shape[-2:]))
         rows, cols = view.strides[-2:]
         r, c = view.shape[-2:]
-        fine = ((cols == 1 or c == 1) and _positive(rows)) or ((rows == 1 or r == 1) and _positive(cols))
+        # the other axis must be walked: a product knows no stride of 0 (a broadcast axis is copied), but where there is one row only
+        fine = ((cols == 1 or c == 1) and (r == 1 or _positive(rows))) or ((rows == 1 or r == 1) and (c == 1 or _positive(cols)))
         if fine and len(view.shape) > 3:
             fine = len(collapse(view.shape[:-2], [view.strides[:-2]])[0]) <= 1
         return view if fine else self.dense_copy(view, node)
@@ -236,7 +237,7 @@ def turned_axes(view: View) -> Turned | None:
 
 
 def _positive(stride: Any) -> bool:
-    return not isinstance(stride, int) or stride >= 0
+    return not isinstance(stride, int) or stride > 0
 
 
 def build_items(nodes: Sequence[Node], leaves: Sequence[Node]) -> ItemBuilder:
