@@ -67,6 +67,11 @@ def test_counts_of_a_known_function(forward):
     assert forward.row("NumPy").gradients is None
 
 
+def test_backward_operations_are_counted_with_the_sums_of_cotangents(report):
+    # add sin mul sum; the cotangent of the sum (reshape, broadcast), of mul (2), of sin (cos, mul); x is used twice: one addition
+    assert report.row("dynamic").dispatches == report.row("static interpreted").dispatches == report.row("NumPy").dispatches == 4 + 2 + 2 + 2 + 1
+
+
 def test_passes_that_merge_show_it():
     got = sg.compare(lambda x: sg.reduce_sum(sg.exp(x) * sg.exp(x)), x, argnums=(), numpy=False, **ALONE, **FAST)
     assert [p["nodes"] for p in got.passes[:2]] == [5, 4] and got.passes[-1]["nodes"] == 4

@@ -108,15 +108,16 @@ class Counted:
 @contextmanager
 def counting() -> Iterator[Counted]:
     """Within: every operation of this thread's define-by-run mode, forwards and backwards, is counted."""
+    from ..dynamic import engine
     from ..dynamic.compute import Compute
     from ..dynamic.plans import Pull
     found, me = Counted(), threading.get_ident()
-    finish, call = Compute.finish, Pull.__call__
+    apply, call, add = Compute.apply, Pull.__call__, engine._add
 
-    def counted_finish(self: Any, sig: Any, inputs: Any, arrays: Any) -> Any:
-        out = finish(self, sig, inputs, arrays)
+    def counted_apply(self: Any, op: Any, inputs: Any, attrs: Any, control: Any = ()) -> Any:
+        out = apply(self, op, inputs, attrs, control)
         if threading.get_ident() == me:
-            found.add(arrays, tuple(t._array for t in out) if isinstance(out, tuple) else out._array)
+            found.add([self.array(t) for t in inputs], tuple(self.array(t) for t in out) if isinstance(out, tuple) else self.array(out))
         return out
 
     def counted_call(self: Any, values: list[Any]) -> Any:
@@ -129,11 +130,17 @@ def counting() -> Iterator[Counted]:
             values.append(out if dtype is None else np.asarray(out, dtype))
             found.add(ins, values[-1])
         return [None if w is None else values[w] if w.__class__ is int else self.sliced(w, values, k) for k, w in enumerate(self.results)]
-    Compute.finish, Pull.__call__ = counted_finish, counted_call             # type: ignore[method-assign]
+
+    def counted_add(b: Any, total: Any, ct: Any, create: bool) -> Any:
+        out = add(b, total, ct, create)
+        if threading.get_ident() == me and not create:
+            found.add((total, ct), out)
+        return out
+    Compute.apply, Pull.__call__, engine._add = counted_apply, counted_call, counted_add         # type: ignore[method-assign]
     try:
         yield found
     finally:
-        Compute.finish, Pull.__call__ = finish, call                         # type: ignore[method-assign]
+        Compute.apply, Pull.__call__, engine._add = apply, call, add                             # type: ignore[method-assign]
 
 
 @contextmanager
