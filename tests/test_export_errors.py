@@ -63,7 +63,7 @@ def test_arguments_that_do_not_fit(graph, tmp_path, keywords, error, message):
 
 def test_places_that_cannot_be_written(graph, tmp_path):
     x = sg.placeholder(sg.float32, [3])
-    for place, error in ((tmp_path / "none" / "m.so", FileNotFoundError), (tmp_path, IsADirectoryError)):
+    for place, error in ((tmp_path / "none" / "m.so", FileNotFoundError), (tmp_path, IsADirectoryError), (tmp_path / "m.h", ValueError)):
         with pytest.raises(error, match="export"):
             sg.export.shared_object(place, {"x": x}, {"y": x + 1})
 

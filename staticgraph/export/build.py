@@ -108,6 +108,8 @@ def _default_session() -> Any:
 def _writable(path: Any) -> Path:
     """The path, after a look whether a file can be made there."""
     where = Path(os.fspath(path))
+    if where.suffix == ".h":
+        raise ValueError(f"export: {where} is the name of a header; name the object, its header is written beside it")
     if where.is_dir():
         raise IsADirectoryError(f"export: {where} is a folder")
     if not where.parent.is_dir():
