@@ -89,37 +89,6 @@ def test_a_static_library(model, tmp_path):
     assert subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=True).stdout == "1\n"
 
 
-_MAIN = """
-#include <stdio.h>
-#include "digits.h"
-static _Alignas(64) char workspace[DIGITS_WORKSPACE_BYTES];
-static float x[7 * 64], y[7 * 10];
-int main(void) {
-  digits_run_inputs in = { x };
-  digits_run_outputs out = { y };
-  sg_call call = { 0 };
-  int32_t status;
-  call.workspace = workspace;
-  call.workspace_bytes = DIGITS_WORKSPACE_BYTES;
-  if (fread(x, sizeof x, 1, stdin) != 1) return 2;
-  status = digits_run(&in, &out, &call);
-  if (status != 0) { fprintf(stderr, "%s", digits_error_message(status)); return 3; }
-  return fwrite(y, sizeof y, 1, stdout) != 1;
-}
-"""
-
-
-@needs_zig
-def test_aarch64_under_emulation_has_the_bits_of_the_session(model, tmp_path):
-    qemu = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static") or pytest.skip("qemu-user is not installed")
-    made = export(model, tmp_path / "digits.o", target="aarch64-linux", format="object")
-    (tmp_path / "main.c").write_text(_MAIN)
-    subprocess.run([sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static", "-std=c11", str(tmp_path / "main.c"), str(made.path),
-                    "-o", str(tmp_path / "main")], check=True, capture_output=True)
-    done = subprocess.run([qemu, str(tmp_path / "main")], input=model[3].tobytes(), capture_output=True, check=True)
-    assert done.stdout == model[4].tobytes()
-
-
 @needs_zig
 @pytest.mark.parametrize("target, magic", [("arm64-macos", b"\xcf\xfa\xed\xfe"), ("x86_64-windows", b"MZ"), ("aarch64-linux", b"\x7fELF")])
 def test_shared_objects_of_systems_that_are_not_here(model, tmp_path, target, magic):

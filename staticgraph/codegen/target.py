@@ -113,9 +113,10 @@ def _initialize() -> None:
 
 
 def machine(target: Target, jit: bool = True, opt: int = 2) -> Any:
-    """An LLVM target machine: position independent code; for a JIT its code model, else the default one (export)."""
+    """An LLVM target machine: position independent code (WebAssembly modules have no place of their own, and need none); for a JIT its code
+    model, else the default one (export)."""
     import llvmlite.binding as llvm
     _initialize()
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=opt, reloc="pic",
+        cpu=target.cpu, features=target.features, opt=opt, reloc="static" if target.triple.startswith("wasm") else "pic",
         codemodel="jitdefault" if jit else "default", jit=jit)
