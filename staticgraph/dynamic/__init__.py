@@ -47,6 +47,9 @@ __all__ = ["AutogradError", "Generator", "Tensor", "arange", "as_tensor", "autog
            "set_grad_enabled", "stack", "tensor", "where", "zeros", "zeros_like"]
 
 
+_DTYPES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "short": "int16", "bool": "bool_"}
+
+
 def is_tensor(value: Any) -> bool:
     """Whether it is a tensor of this mode."""
     return isinstance(value, Tensor)
@@ -57,7 +60,11 @@ def __getattr__(name: str) -> Any:
 
     Where an op and a method share a name, a call that has the op's operands and attributes is the op.
     """
+    from .. import dtypes
     from ..ir.opdef import OPS
+    kind = getattr(dtypes, _DTYPES.get(name, name), None)
+    if isinstance(kind, dtypes.DType):
+        return kind
     method = getattr(Tensor, name, None) if not name.startswith("_") else None
     op = OPS.get(name)
     if op is None and not callable(method):

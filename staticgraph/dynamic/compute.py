@@ -105,6 +105,8 @@ class Compute(BuilderBase):
                 if dtype != bool_:
                     break
         names = op.signature[0] if op is not None else ()
+        if op is OPS["where"] and not isinstance(inputs[0], kind):
+            inputs = (self.const(np.asarray(inputs[0], bool)), *inputs[1:])
         return tuple(i if isinstance(i, kind) else self._operand(i, None if k < len(names) and names[k] in _INDICES else dtype, inputs) for k, i in enumerate(inputs))
 
     def _operand(self, value: Any, dtype: DType | None, inputs: Sequence[Any]) -> Any:

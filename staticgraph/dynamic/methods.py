@@ -204,6 +204,21 @@ def masked_fill(self: Tensor, mask: Any, value: Any) -> Any:
     return where(mask, value, self)
 
 
+def nan_to_num(self: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    """Numbers in place of NaN (``nan``) and the infinities (the largest finite number, unless given)."""
+    high, low = (self.dtype.max if posinf is None else posinf), (self.dtype.min if neginf is None else neginf)
+    out = where(self.isnan(), nan, self)                                     # type: ignore[attr-defined]
+    return where(out == float("inf"), high, where(out == float("-inf"), low, out))
+
+
+def logaddexp(self: Tensor, other: Any) -> Any:
+    """log(exp(self) + exp(other)), without overflow."""
+    with source.hide_own_frames():
+        x, y = compute.operands(None, (self, other))
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        return compute.logsumexp(compute.stack(compute.broadcast(x, shape), compute.broadcast(y, shape), axis=0), axis=(0,))
+
+
 def lerp(self: Tensor, end: Any, weight: Any) -> Any:
     """self + weight * (end - self)"""
     return self + weight * (end - self)                                      # type: ignore[operator]
@@ -269,7 +284,10 @@ def _install() -> None:
     put.clamp = put.clip = clamp
     put.clamp_ = put.clip_ = lambda self, min=None, max=None: _replace(self, "clamp_", clamp(_old(self), min, max))
     put.where = lambda self, condition, other: where(condition, self, other)
-    put.masked_fill, put.lerp = masked_fill, lerp
+    put.masked_fill, put.lerp, put.nan_to_num, put.logaddexp = masked_fill, lerp, nan_to_num, logaddexp
+    put.logical_not = hidden(lambda self: call("logical_not", self if self.dtype.is_bool else compute.cast(self, dtype=as_dtype("bool"))))
+    put.frac = lambda self: self - self.trunc()
+    put.hypot = lambda self, other: (self * self + other * other).sqrt()
     put.masked_fill_ = lambda self, mask, value: _replace(self, "masked_fill_", masked_fill(_old(self), mask, value))
     put.lerp_ = lambda self, end, weight: _replace(self, "lerp_", lerp(_old(self), end, weight))
     put.addcmul = lambda self, a, b, *, value=1: self + value * (a * b)

@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..dtypes import as_dtype
+from ..dtypes import as_dtype, bool_
 from ..errors import ShapeError
 from ..ir.aval import product
 from ..ir.opdef import OPS
 from ..ops.helpers import normalize_axes, normalize_axis
 from ..ops.shape import resolve_shape
 from .indexing import OutOfBounds, basic
-from .methods import call, hidden
+from .methods import call, hidden, where
 from .tape import FitError
 from .tensor import Tensor, compute
 
 Values = namedtuple("Values", ["values", "indices"])
+Extremes = namedtuple("Extremes", ["min", "max"])
 
 
 def _axis(t: Tensor, dim: int) -> int:
@@ -45,6 +46,8 @@ def _reduction(name: str, counts: bool = False) -> Callable[..., Any]:
     @hidden
     def method(self: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None, dtype: Any = None) -> Any:
         x = self if dtype is None else compute.cast(self, dtype=as_dtype(dtype))
+        if name in ("any", "all") and not x.dtype.is_bool:
+            x = compute.cast(x, dtype=bool_)
         if counts and x.dtype.kind in "bi" and x.dtype.name != "int64" and dtype is None:
             x = compute.cast(x, dtype=as_dtype("int64"))
         return compute.apply(op, (x,), {"axis": _axes(x, dim if axis is None else axis), "keepdims": keepdim if keepdims is None else keepdims})
@@ -206,6 +209,48 @@ def repeat(self: Tensor, *sizes: Any) -> Any:
 
 
 @hidden
+def tile(self: Tensor, *sizes: Any) -> Any:
+    """``repeat`` that takes fewer sizes than there are axes: those of the last ones."""
+    want = _sizes(sizes)
+    return repeat(self, (*(1,) * (self.ndim - len(want)), *want))
+
+
+@hidden
+def roll(self: Tensor, shifts: int, dim: int | None = None) -> Any:
+    """Moved along an axis (None: along all elements in row-major order); what leaves at the end comes in at the beginning."""
+    if dim is None:
+        return compute.reshape(roll(compute.reshape(self, shape=(product(self.shape),)), shifts, 0), shape=self.shape)
+    k, n = _axis(self, dim), self.shape[_axis(self, dim)]
+    at = (n - shifts) % n if n else 0
+    return compute.concat(narrow(self, k, at, n - at), narrow(self, k, 0, at), axis=k)
+
+
+@hidden
+def movedim(self: Tensor, source_: int, destination: int) -> Any:
+    """An axis at another place."""
+    a, z = _axis(self, source_), _axis(self, destination)
+    perm = [k for k in range(self.ndim) if k != a]
+    perm.insert(z, a)
+    return compute.transpose(self, perm=tuple(perm))
+
+
+@hidden
+def unflatten(self: Tensor, dim: int, sizes: Any) -> Any:
+    """An axis as several; one size may be -1."""
+    k = _axis(self, dim)
+    inner = resolve_shape(self.aval.with_shape((self.shape[k],)), tuple(sizes))
+    return compute.reshape(self, shape=(*self.shape[:k], *inner, *self.shape[k + 1:]))
+
+
+@hidden
+def diff(self: Tensor, dim: int = -1) -> Any:
+    """Each element less the one before it along an axis."""
+    k = _axis(self, dim)
+    n = self.shape[k]
+    return compute.sub(narrow(self, k, 1, n - 1), narrow(self, k, 0, n - 1))
+
+
+@hidden
 def flip(self: Tensor, *dims: Any) -> Any:
     """Axes reversed."""
     return compute.reverse(self, axis=tuple(_axis(self, d) for d in _sizes(dims)))
@@ -339,7 +384,7 @@ def scatter_add(self: Tensor, dim: int, index: Any, src: Any) -> Any:
 def sort(self: Tensor, dim: int = -1, descending: bool = False) -> Any:
     """(values, indices) along an axis; equal elements keep their order."""
     k = _axis(self, dim)
-    at = compute.argsort(_last(self, k), descending=descending)
+    at = compute.cast(compute.argsort(_last(self, k), descending=descending), dtype=as_dtype("int64"))
     at = at if k == self.ndim - 1 else compute.transpose(at, perm=(*range(k), self.ndim - 1, *range(k, self.ndim - 1)))
     return Values(_take_along(self, at, k), at)
 
@@ -354,13 +399,13 @@ def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True) -> Any:
 @hidden
 def tril(self: Tensor, diagonal: int = 0) -> Any:
     """The lower triangle, up to ``diagonal`` above the main one."""
-    return call("where", np.tril(np.ones(self.shape[-2:], bool), diagonal), self, 0)
+    return where(np.tril(np.ones(self.shape[-2:], bool), diagonal), self, 0)
 
 
 @hidden
 def triu(self: Tensor, diagonal: int = 0) -> Any:
     """The upper triangle, from ``diagonal`` on."""
-    return call("where", np.triu(np.ones(self.shape[-2:], bool), diagonal), self, 0)
+    return where(np.triu(np.ones(self.shape[-2:], bool), diagonal), self, 0)
 
 
 def _install() -> None:
@@ -375,9 +420,9 @@ def _install() -> None:
     put.cumsum, put.cumprod = _scan("cumsum"), _scan("cumprod")
     put.softmax, put.log_softmax = _soft("softmax"), _soft("log_softmax")
     for f in (var, std, norm, reshape, view, flatten, transpose, permute, squeeze, expand, repeat, flip, narrow, select, unbind, split, chunk, gather, index_select,
-              masked_select, scatter_add, sort, topk, tril, triu):
+              masked_select, scatter_add, sort, topk, tril, triu, tile, roll, movedim, unflatten, diff):
         setattr(put, f.__name__, f)
-    put.ravel, put.tile, put.swapaxes = flatten, repeat, transpose
+    put.ravel, put.swapaxes, put.moveaxis = flatten, transpose, movedim
     put.argsort = lambda self, dim=-1, descending=False: sort(self, dim, descending).indices
     put.unsqueeze = hidden(lambda self, dim: compute.expand_dims(self, axis=normalize_axis(dim, self.ndim + 1)))
     put.expand_as, put.reshape_as, put.view_as = (lambda self, o: expand(self, o.shape)), (lambda self, o: reshape(self, o.shape)), (lambda self, o: view(self, o.shape))
@@ -396,6 +441,8 @@ def _install() -> None:
     put.outer = hidden(lambda self, o: compute.mul(compute.reshape(self, shape=(self.shape[0], 1)), o))
     put.diag = hidden(lambda self: compute.diag(self) if self.ndim == 1 else compute.diag_part(self))
     put.trace = hidden(lambda self: compute.sum(compute.diag_part(self), axis=None))
+    put.count_nonzero = hidden(lambda self, dim=None: compute.sum(compute.cast(compute.cast(self, dtype=bool_), dtype=as_dtype("int64")), axis=_axes(self, dim), keepdims=False))
+    put.aminmax = hidden(lambda self, *, dim=None, keepdim=False: Extremes(self.amin(dim, keepdim), self.amax(dim, keepdim)))
     put.nonzero = lambda self: Tensor._wrap(np.argwhere(self._array))
 
 

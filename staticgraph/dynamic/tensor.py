@@ -246,6 +246,11 @@ class Tensor:
             out._grad = self._grad.__deepcopy__(memo)
         return out
 
+    def __reduce__(self) -> Any:
+        if not self.is_leaf:
+            raise AutogradError("only leaves can be pickled: detach() this result")
+        return tensor, (self._array, None, self._requires_grad)
+
     # ---- gradients ---------------------------------------------------------------------------------------------------------------
 
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
