@@ -269,3 +269,17 @@ def test_eight_threads_on_one_session_lose_no_update():
         for t in workers:
             t.join()
         assert (s.run(v) == 2000).all()
+
+
+@pytest.mark.parametrize("m, k, n", [(2, 3, 1), (1, 17, 1), (5, 40, 7), (33, 8, 2)])
+def test_products_of_stretched_and_strided_operands(m, k, n):
+    rng = np.random.default_rng(0)
+    a, b, w = (rng.normal(size=s).astype("f4") for s in ((m, k), (k, n), (k, n + 3)))
+    x, y, z = (sg.placeholder(sg.float32, v.shape) for v in (a, b, w))
+    feeds, wide = {x: a, y: b, z: w}, np.broadcast_to
+    pairs = [(sg.matmul(x, sg.ones([k, n])), a @ np.ones((k, n))), (sg.matmul(sg.ones([m, k]), y), np.ones((m, k)) @ b),
+             (sg.matmul(sg.broadcast_to(x[:1], [m, k]), y), wide(a[:1], (m, k)) @ b), (sg.matmul(x, sg.broadcast_to(y[:, :1], [k, n])), a @ wide(b[:, :1], (k, n))),
+             (sg.matmul(x, z[:, 1:1 + n]), a @ w[:, 1:1 + n]), (sg.matmul(x, z[:, ::-1][:, :n]), a @ w[:, ::-1][:, :n]), (sg.matmul(y, sg.ones([k, m]), transpose_a=True), b.T @ np.ones((k, m)))]
+    with session() as s:
+        for (product, want), got in zip(pairs, s.run([p for p, _ in pairs], feeds)):
+            assert np.allclose(got, want, rtol=1e-4, atol=1e-5), product

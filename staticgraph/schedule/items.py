@@ -12,7 +12,7 @@ from typing import Any
 
 from ..dtypes import float16
 from ..errors import InternalError_, UnimplementedError
-from ..ir.aval import Aval, Size, TupleAval, measured_in, product
+from ..ir.aval import Aval, Dim, Size, TupleAval, measured_in, product
 from ..ir.graph import Node, Region
 from ..ir.opdef import Control, Host, Loops, Matmul, NoRule, Reduce, Scalar, Windows
 from ..ir.opdef import View as ViewLowering
@@ -84,6 +84,7 @@ class ItemBuilder:
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.views: dict[Node, Any] = {}     # a View, or a list of Views for an op with several outputs
+        self.copies: dict[Value, Value] = {}                 # of leaves, for run-time offsets
 
     def add(self, kind: str, node: Node, operands: Sequence[View], emit: Any = None, avals: Sequence[Aval] | None = None) -> Item:
         item = Item(kind, node, list(operands), emit=emit)
@@ -114,7 +115,8 @@ class ItemBuilder:
         ins = [self.views[i] for i in node.inputs]
         if isinstance(lower, ViewLowering):
             view = lower.view(ins[0], node.aval, **node.kw)
-            self.views[node] = view if view is not None else lower.view(self.dense(ins[0], node), node.aval, **node.kw)
+            view = view if view is not None else lower.view(self.dense(ins[0], node), node.aval, **node.kw)
+            self.views[node] = self.own(view, node) if isinstance(view.offset, Dim) and view.base.item.kind == "leaf" else view
             return
         if isinstance(lower, Scalar):
             kw = node.kw
@@ -143,6 +145,13 @@ class ItemBuilder:
             raise InternalError_(f"{node!r} should have been expanded before scheduling")
         views = [v.whole() for v in item.values]
         self.views[node] = views if isinstance(node.aval, TupleAval) else views[0]
+
+    def own(self, view: View, node: Node) -> View:
+        """A view at a run-time offset into a caller's memory, moved to a copy of that memory: only addresses of our own can be computed by a run."""
+        leaf = view.base
+        if leaf not in self.copies:
+            self.copies[leaf] = self.dense_copy(leaf.whole(), node).base
+        return View(self.copies[leaf], view.shape, view.strides, view.offset)
 
     def before(self, node: Node) -> list[View]:
         """A value of each effect that must come before: operands that only order."""

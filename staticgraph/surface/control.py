@@ -342,6 +342,8 @@ def _steps(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, 
     empty = [] if acc0 is None else acc0
     with g.name_scope(name):
         _, acc, kept = _loop(g, lambda k, *_: k < total, body, (start, empty, stores), trips=n if isinstance(n, int) else None)[0]
+        if collect:
+            kept = [emit("TensorArrayGatherV3", f"TensorArrayStack{f'_{k}' if k else ''}/TensorArrayGatherV3", (t,), lambda b, n: b.identity(n)) for k, t in enumerate(kept)]
     return nest.pack(probed, kept) if collect else acc
 
 

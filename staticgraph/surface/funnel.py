@@ -243,7 +243,7 @@ def _dtypes_inside(value: Any) -> Any:
 def constant_of(value: Any, dtype: DType | None, name: str = "Const") -> Tensor:
     """A constant operation."""
     if isinstance(value, (str, bytes)) or (isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "USO"):
-        array = np.vectorize(lambda s: s.encode() if isinstance(s, str) else s, otypes=[object])(np.asarray(value, object))
+        array = np.vectorize(_text, otypes=[object])(np.asarray(value, object))
         if dtype is not None and dtype != string:
             raise DTypeError(f"Expected {dtype.name}, got {value!r} of type '{type(value).__name__}' instead.")
     else:
@@ -252,6 +252,12 @@ def constant_of(value: Any, dtype: DType | None, name: str = "Const") -> Tensor:
             raise DTypeError(f"Failed to convert object of type {type(value)} to Tensor. Contents: {value!r}.")
     result: Tensor = emit("Const", name, (), lambda b: b.const(array), {"dtype": as_dtype(array.dtype)})
     return result
+
+
+def _text(s: Any) -> bytes:
+    if not isinstance(s, (str, bytes)):
+        raise DTypeError(f"Expected binary or unicode string, got {s!r}")
+    return s.encode() if isinstance(s, str) else s
 
 
 def operands(type: str, args: Sequence[Any], names: Sequence[str] = ("x", "y", "z")) -> list[Tensor]:

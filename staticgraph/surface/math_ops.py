@@ -14,6 +14,7 @@ from ..ir.opdef import OPS
 from .deferred import recorded
 from .funnel import base_dtype, convert, dynamic, emit, is_dynamic, op_scope, operand_list, operands
 from .selection import where_true
+from .shapes import shape_of
 from .sizes import one_of, static_axes, static_int
 from .tensor import OPERATORS, Tensor
 
@@ -207,6 +208,10 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
         return dynamic("matmul", a, b, transpose_a=ta, transpose_b=tb)
     with op_scope(name, "MatMul", a, b) as label:
         ins = operands("MatMul", (a, b), ("a", "b"))
+        for t in ins:
+            if len(t.node.shape) < 2:
+                raise ShapeError(f"Shape must be rank 2 but is rank {len(t.node.shape)} for '{label.rstrip('/')}' (op: 'MatMul') with input shapes: "
+                                 + ", ".join(f"[{','.join(map(str, shape_of(i.node.shape)))}]" for i in ins) + ".")
         for t, other in (ins, ins[::-1]):
             if t._record is not None and len(other.node.shape) == 2 != len(t.node.shape):            # TF1 then takes MatMul: this says what rank t has
                 raise ShapeError(f"Shape must be rank 2 but is rank {len(t.node.shape)} for '{name or 'MatMul'}' (op: 'MatMul')")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +25,12 @@ from .ledger import Graph, get_default_graph, get_default_session, remove_last, 
 from .tensor import Operation, Tensor
 from .variables import group_node
 
+# what is refused while building is worded otherwise where only the run finds it
+_RUN_TIME_WORDS = (
+    (r"^Cannot reshape a tensor with (\d+) elements to shape \[[^\]]*\] \((\d+) elements\)", r"Input to reshape is a tensor with \1 values, but the requested shape has \2"),
+    (r"^Dimensions of inputs should match: (shape\[0\] = \[[^\]]*\] vs\. )(\[[^\]]*\]) \(axis \d+\)", r"ConcatOp : Dimensions of inputs should match: \1shape[1] = \2"),
+    (r"^(Reduction axis \d+ is empty in shape \[\d+), (\d+\])", r"\1,\2"))
+
 
 class Plan:
     """One set of fetches and feeds: the executables for it by which variables have no value."""
@@ -39,6 +46,10 @@ class Plan:
         self.nodes = nodes
         fed = [t.node for t in feeds]
         self.order = walk.ancestors(nodes, stop=fed) if nodes else []
+        for n in self.order:
+            v = g.variables.get(n.inputs[0].attr("uid")) if "assign" in n.op.traits or n.op is OPS["read"] else None
+            if v is not None and v._snapshot.node in fed and n is not v._snapshot.node:
+                source.raise_at(n.site, InvalidArgumentError(None, v.op, f"variable {v.op.name} is fed in this run: it cannot be assigned or read under control dependencies"))
         self.variables = sorted({n.attr("uid") for n in self.order if n.op is OPS["variable"]} | {
             uid for n in self.order for r in n.regions for uid in _variables_in(r)})
         needed = {*self.order, *_sources_of_sizes(g, self.order)}
@@ -220,6 +231,9 @@ class BaseSession:
             raise
 
     def _named(self, error: Any) -> None:
+        for pattern, text in _RUN_TIME_WORDS:
+            error.args = (re.sub(pattern, text, str(error)),)
+            error._message = error.args[0]
         node = getattr(error, "_op", None)
         if isinstance(node, Node):
             for op in reversed(self.graph.operations.values()):              # the last one a call made is the one it is named for
