@@ -45,6 +45,17 @@ def test_objects_of_every_target_refer_to_nothing(model, tmp_path, target):
     assert target in made.header.read_text()
 
 
+@pytest.mark.parametrize("target, tool", [("aarch64-linux", "aarch64-linux-gnu-ld"), ("aarch64-linux", "ld.lld"), ("x86-64", "ld.lld")])
+def test_cross_linkers(model, tmp_path, target, tool, monkeypatch):
+    where, readelf = compiler(tool), compiler("readelf")
+    monkeypatch.setattr(linking, "_zig", lambda *tool: None)
+    monkeypatch.setattr(linking.shutil, "which", lambda name: where if name == tool else None)
+    data = export(model, tmp_path / "digits.so", target=target).path.read_bytes()
+    assert data[:4] == b"\x7fELF" and int.from_bytes(data[18:20], "little") == {"aarch64-linux": 183, "x86-64": 62}[target]
+    said = subprocess.run([readelf, "-dW", "-lW", str(tmp_path / "digits.so")], capture_output=True, text=True, check=True).stdout
+    assert "NEEDED" not in said and "RWE" not in said
+
+
 ONLY = {"cc": "cc", "ld": "ld", "ziglang": None}
 
 

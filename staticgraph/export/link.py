@@ -1,4 +1,4 @@
-"""Joining object files without a compiler: the system's linker where it fits the target, else the one that the package ``ziglang`` brings.
+"""Joining object files without a compiler: the system's linker where it fits the target, a cross linker, else that of the package ``ziglang``.
 
 A shared object refers to nothing outside: no library is needed, no symbol is left open (the linkers refuse that), the stack is not executable, and
 equal inputs give equal bytes.
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..codegen.target import Target
@@ -50,8 +51,8 @@ def link(objects: Sequence[Path], out: Path, target: Target, format: str, name: 
         aside.unlink(missing_ok=True)
     if said:
         raise LinkError("the linker refused the export:\n" + "\n".join(said))
-    raise LinkError(f"no linker for {target.triple} was found. One of these is enough: a C compiler (cc), binutils (ld, for this machine's own "
-                    'system), or the package ziglang (pip install "staticgraph[export]"); format="object" needs none')
+    raise LinkError(f"no linker for {target.triple} was found. One of these is enough: a C compiler (cc) or binutils (ld) for the target's own "
+                    'system, or the package ziglang (pip install "staticgraph[export]"); format="object" needs none')
 
 
 Way = Callable[[list[str], str], Command]
@@ -103,11 +104,16 @@ def _elf(target: Target, name: str) -> list[Way]:
             ways.append(lambda objects, out: ["cc", "-shared", "-nostdlib", *passed, "-o", out, *objects])
         if shutil.which("ld"):
             ways.append(lambda objects, out: ["ld", *words, "-o", out, *objects])
-    found = _zig("ld.lld")
-    if found:
-        emulation = _ELF_EMULATION[target.triple.split("-")[0]]
-        ways.append(lambda objects, out: [*found, "-m", emulation, *words, "-o", out, *objects])
+    arch = target.triple.split("-")[0]
+    others = [[where] for tool in (f"{arch}-linux-gnu-ld", "ld.lld") if (where := shutil.which(tool))]           # Debian's names of cross linkers
+    for found in (*others, _zig("ld.lld")):
+        if found:
+            ways.append(partial(_other, [*found, "-m", _ELF_EMULATION[arch], *words]))
     return ways
+
+
+def _other(words: Command, objects: list[str], out: str) -> Command:
+    return [*words, "-o", out, *objects]
 
 
 def _archive(target: Target) -> list[Way]:
