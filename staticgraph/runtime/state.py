@@ -20,7 +20,6 @@ import numpy as np
 from ..dtypes import DType
 from ..memory import aligned_empty
 
-
 ADDRESS, PINS, WRITING, LAYOUT, OBJECT = range(5)
 _layouts: dict[Any, int] = {}
 
