@@ -57,10 +57,17 @@ def checked(name, cases, wanted, folder):
 
 def main(names):
     """Check the named targets, or all."""
+    if unknown := [name for name in names if name not in NAMED]:
+        raise SystemExit(f"unknown target {unknown[0]!r}; there are {', '.join(NAMED)}")
     cases = [(op, case) for op in operations() if (case := case_of(op)) is not None]
     classes = {True: [], False: []}
     counts = []
-    for name in names or NAMED:
+    names = list(names or NAMED)
+    if not all(NAMED[name].fma for name in names):           # what the second class is compared with
+        names = ["x86-64", *(name for name in names if name != "x86-64")]
+    if not host().fma:
+        raise SystemExit("this processor has no fused multiply-add: the session's bits are not those of the first class")
+    for name in names:
         with tempfile.TemporaryDirectory() as folder:
             counts.append(checked(name, cases, classes[NAMED[name].fma], Path(folder)))
     passed, total = (sum(column) for column in zip(*counts))
