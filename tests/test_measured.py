@@ -318,3 +318,21 @@ def test_define_by_run_sizes_are_numbers():
     assert size_of(compute, dy.tensor(np.int64(4))) == 4
     with pytest.raises(InvalidArgumentError):
         size_of(compute, dy.tensor(np.int64(-4)))
+
+
+BEYOND = ["x[:2]", "x[2:]", "x[-2:]", "x[:-2]", "x[1:3]", "x[-3:-1]", "x[1:-1]", "x[::2]", "x[1::2]", "x[:4:3]", "x[5:]", "x[1:]", "x[:-1]", "x[2:100]", "x[-100:2]"]
+
+
+def test_bounds_beyond_the_ends_of_a_batch_of_any_size():
+    x = sg.placeholder(sg.float32, [None, 3])
+    fetches = [eval(s, {"x": x}) for s in BEYOND]
+    assert all(t.shape.as_list() == [None, 3] for t in fetches)
+    g, = sg.gradients(sg.reduce_sum(x[:2] ** 2), [x])
+    with sg.Session() as sess:
+        for n in (5, 2, 1, 0, 7):
+            data = RNG.normal(size=(n, 3)).astype("f4")
+            for s, got in zip(BEYOND, sess.run(fetches, {x: data})):
+                np.testing.assert_array_equal(got, eval(s, {"x": data}), f"{s} of {n}")
+            want = np.zeros_like(data)
+            want[:2] = 2 * data[:2]
+            np.testing.assert_allclose(sess.run(g, {x: data}), want)

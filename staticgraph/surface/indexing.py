@@ -9,7 +9,7 @@ import numpy as np
 from .. import source
 from ..dtypes import bool_, int32, int64
 from ..errors import DTypeError, ShapeError
-from ..ir.aval import Size
+from ..ir.aval import Size, maximum
 from ..ir.graph import Node
 from ..ops.measure import size_of
 from .deferred import recorded
@@ -74,22 +74,28 @@ def index_node(b: Any, n: Any, items: list[Any]) -> Any:
 
 
 def _bounds(i: slice, d: Size) -> tuple[Size, Size, int]:
-    """(start, count, step) of a slice of an axis of size ``d``; a size not known is taken to be large enough for the bounds given."""
+    """(start, count, step) of a slice of an axis of size ``d``."""
     step = 1 if i.step is None else static_int(i.step, "step")
     parts = [None if v is None else (sizes_from(v)[0]) for v in (i.start, i.stop)]
     if isinstance(d, int) and all(v is None or isinstance(v, int) for v in parts):
         r = range(*slice(parts[0], parts[1], step).indices(d))
         return (r.start if len(r) else 0), len(r), step
     start, stop = parts
-
-    def place(v: Any) -> Any:
-        return d + v if isinstance(v, int) and v < 0 else v
-    if step > 0:
-        a, z = (0 if start is None else place(start)), (d if stop is None else place(stop))
+    if step < 0:                             # the size is taken to be large enough for the bounds given
+        a, z = (d - 1 if start is None else _from_end(start, d)), (-1 if stop is None else _from_end(stop, d))
+        span = a - z
     else:
-        a, z = (d - 1 if start is None else place(start)), (-1 if stop is None else place(stop))
-    span = z - a if step > 0 else a - z
+        # a bound beyond an end is that end, whatever size a run has
+        a = 0 if start is None else maximum(d + start, 0) if isinstance(start, int) and start < 0 else start
+        z = d if stop is None else maximum(_from_end(stop, d), 0) if isinstance(stop, int) and stop < 0 else stop
+        if isinstance(stop, int) and stop >= 0:
+            z = z - maximum(z - d, 0)        # the smaller of the two
+        span = maximum(z - a, 0)
     return a, (span + (abs(step) - 1)) // abs(step) if abs(step) > 1 else span, step
+
+
+def _from_end(v: Any, d: Size) -> Any:
+    return d + v if isinstance(v, int) and v < 0 else v
 
 
 def _at_run(v: Any) -> bool:
