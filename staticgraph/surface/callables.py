@@ -133,7 +133,8 @@ def native_call(exe: Any, feeds: list[Any], places: Sequence[int | None], rebuil
         return None
     variant = next(iter(exe.variants.values()))
     order = [i.key for i in exe.inputs if i.kind == "feed"]
-    if variant.symbols or exe.capacities or variant.room or variant.program.hosts or order != feeds or not all(a.is_static for a in exe.feed_avals):
+    given = [a.substitute(variant.fixed) for a in exe.feed_avals]            # open sizes are those of the first call
+    if variant.symbols or exe.capacities or variant.room or variant.program.hosts or order != feeds or not all(a.is_static for a in given):
         return None
     slots = _slots(store, variant) if variant.states else []
     if slots is None:
@@ -143,7 +144,7 @@ def native_call(exe: Any, feeds: list[Any], places: Sequence[int | None], rebuil
 
     def answer(got: list[Any]) -> Any:
         return rebuild(iter([None if p is None else got[p] if ranks[p] else got[p][()] for p in places]))
-    return _Quick(variant.native, [(a.dtype.np, tuple(a.shape)) for a in exe.feed_avals], outs, answer, store, slots)
+    return _Quick(variant.native, [(a.dtype.np, tuple(a.shape)) for a in given], outs, answer, store, slots)
 
 
 def _slots(store: Any, variant: Any) -> list[tuple[Any, bool, int]] | None:

@@ -19,6 +19,7 @@ from ..ir.graph import Node
 from ..ir.opdef import OPS
 from ..runtime.interrupt import time_limit
 from ..runtime.state import StateStore
+from .callables import native_call, prepared_call
 from .deferred import depends_on_ranks, ranks_fed
 from .feeds import prepared
 from .ledger import Graph, get_default_graph, get_default_session, remove_last, stack
@@ -37,6 +38,7 @@ class Plan:
 
     def __init__(self, session: BaseSession, tensors: list[Tensor], ops: list[Operation], feeds: list[Tensor]) -> None:
         self.tensors, self.ops, self.feeds = tensors, ops, feeds
+        self.native: tuple[Any, Any] = None, None            # an executable that has run, and its native call where there can be one
         g = session.graph
         nodes = [t.node for t in tensors]
         run = [n for op in ops for n in op._control_nodes_of()]
@@ -180,7 +182,7 @@ class BaseSession:
         given = dict(zip(feeds, values))
         with ranks_fed(self.graph, flat, feeds, values) as ranks:
             plan = self._plan(flat, feeds, ranks)
-            got = iter(self._execute(plan, [given[t] for t in plan.used]))
+            got = iter(self._execute(plan, [given[t] for t in plan.used], native=True))
         by_tensor: dict[Tensor, Any] = {}
         for t in plan.tensors:
             value = next(got)
@@ -211,7 +213,8 @@ class BaseSession:
             plan.keep = (flat, feeds)        # type: ignore[attr-defined]  # ids stay theirs while these live
         return plan
 
-    def _execute(self, plan: Plan, values: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    def _execute(self, plan: Plan, values: Sequence[np.ndarray[Any, Any]], native: bool = False) -> list[np.ndarray[Any, Any]]:
+        """Values of the plan's tensors; with ``native`` by a native call of the whole run, where there can be one (callables have their own)."""
         if plan.unfed:
             self._missing_feed(plan)
         if not plan.nodes:
@@ -224,11 +227,20 @@ class BaseSession:
             source.raise_at(v.site, error)
         arrays = {**plan.defaults, **dict(zip([t.node for t in plan.used], values))}
         self.last_executable = exe
+        feeds = [i.key for i in exe.inputs if i.kind == "feed"]
+        ordered = [arrays[n] for n in feeds]
+        if native and plan.native[0] is exe and plan.native[1] is not None:
+            done, got = plan.native[1](ordered)
+            if done:
+                return got
         try:
-            return exe.run([arrays[i.key] for i in exe.inputs if i.kind == "feed"], self._store)
+            results = exe.run(ordered, self._store)
         except Error as error:
             self._named(error)
             raise
+        if native and plan.native[0] is not exe:
+            plan.native = exe, native_call(exe, feeds, range(len(plan.tensors)), list, self._store)
+        return results
 
     def _named(self, error: Any) -> None:
         for pattern, text in _RUN_TIME_WORDS:
@@ -354,7 +366,6 @@ class BaseSession:
             if depends_on_ranks([*flat, *feeds]) or any(isinstance(f, Tensor) and f.dtype == string for f in flat):     # what runs depends on what is fed
                 return lambda *values: rebuild(iter(self._run_flat(flat, feeds, [prepared(t, v) for t, v in zip(feeds, values, strict=True)])))
             plan = self._plan(flat, feeds)
-        from .callables import prepared_call
         return prepared_call(self, plan, flat, feeds, rebuild)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
