@@ -5,6 +5,7 @@ derivatives: how its own result reacts to its own operands. The chain rule does 
 """
 # %%
 import math
+import tempfile
 
 import numpy as np
 from stage import Stage
@@ -47,6 +48,20 @@ print("f was made by", tf.grad_fn, "from", ", ".join(str(fn) for fn, _ in tf.gra
 tf.backward()                                    # walks the remembered graph from f to the leaves
 dynamic = tf.item(), tx.grad.item(), ty.grad.item()
 
+# %% And outside of Python: the static graph as a shared object with a C header, loaded again by a module that knows NumPy only.
+def leave_python(session):
+    """f and both derivatives from an exported object; None where no linker is installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            made = sg.export.shared_object(f"{folder}/blackboard.so", {"x": px, "y": py}, {"f": pf, "df_dx": gx, "df_dy": gy}, session)
+        except sg.export.LinkError:
+            return None
+        library = sg.export.load(made.path)
+        got = library(x=np.float64(x), y=np.float64(y))
+        library.close()
+    return got["f"], got["df_dx"], got["df_dy"]
+
+
 # %% Define-then-run: the function is called with symbols; nothing is computed yet. The gradient is more nodes of the same graph.
 stage.heading("static: the graph with its gradient, before anything runs")
 with sg.Graph().as_default() as ledger:
@@ -57,6 +72,7 @@ with sg.Graph().as_default() as ledger:
     with sg.Session() as session:                # now it is compiled, once, and may run many times
         static = session.run([pf, gx, gy], {px: x, py: y})
         report = session.last_executable.report
+        exported = leave_python(session)
 values = dict(zip(ledger.ir.nodes, evaluate(ledger.ir.nodes, {px.node: np.float64(x), py.node: np.float64(y)})))
 stage.drawing("01_static_graph.svg", "f = (x + y) * sin(x) and its gradient, as a static graph", [pf, gx, gy],
               names={pf: "f", gx: "df/dx", gy: "df/dy"}, notes={n: f"{v:.4f}" for n, v in values.items()})
@@ -66,6 +82,10 @@ print(f"\n{report.passes[0].nodes} nodes as written, {report.passes[-1].nodes} a
 stage.heading("all forms")
 truth = f, math.sin(2) + (2 + 3) * math.cos(2), math.sin(2)
 rows = [("mathematics", truth), ("by hand", (f, x_bar, y_bar)), ("dynamic", dynamic), ("static", static)]
+if exported:
+    rows.append(("exported", exported))
+else:
+    print("no linker is installed: the exported form is left out")
 stage.table(("form", "f", "df/dx", "df/dy"), [(name, *(f"{v:.4f}" for v in values)) for name, values in rows])
 stage.blackboard("01_blackboard.png", "f = (x + y) * sin(x) at x = 2, y = 3",
                  {"x": (0, 1, f"{x:.4f}", f"{x_bar:.4f}"), "y": (0, -0.4, f"{y:.4f}", f"{y_bar:.4f}"), "b = sin(x)": (1.4, 1, f"{b:.4f}", f"{b_bar:.4f}"),

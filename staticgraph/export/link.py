@@ -36,11 +36,10 @@ def link(objects: Sequence[Path], out: Path, target: Target, format: str, name: 
     ``name`` becomes the library's own name; ``functions`` are those that a WebAssembly module or a Windows library lists as its exports (elsewhere all
     visible symbols are). The file appears whole or not at all. LinkError.
     """
-    ways = _archive(target) if format == "static" else _shared(target, name, functions)
     aside = out.with_name(f".{out.name}.{os.getpid()}")
     said: list[str] = []
     try:
-        for command in ways:
+        for command in ways(target, name, functions, format):
             words = command([str(o) for o in objects], str(aside))
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             if done.returncode == 0 and aside.exists():
@@ -53,6 +52,11 @@ def link(objects: Sequence[Path], out: Path, target: Target, format: str, name: 
         raise LinkError("the linker refused the export:\n" + "\n".join(said))
     raise LinkError(f"no linker for {target.triple} was found. One of these is enough: a C compiler (cc) or binutils (ld) for the target's own "
                     'system, or the package ziglang (pip install "staticgraph[export]"); format="object" needs none')
+
+
+def ways(target: Target, name: str, functions: Sequence[str], format: str) -> list[Way]:
+    """What may join objects of the target, the preferred first; empty where nothing that is installed can."""
+    return _archive(target) if format == "static" else _shared(target, name, functions)
 
 
 Way = Callable[[list[str], str], Command]
