@@ -14,6 +14,8 @@ import staticgraph as sg
 import staticgraph.dynamic as dy
 from staticgraph.ir.evaluate import evaluate
 
+from scalar_engine import Scalar                 # isort: skip  (stage.py makes the samples' folder known)
+
 stage = Stage("1. The graph of f = (x + y) * sin(x)")
 
 # %% By hand. Left to right: values. Right to left: adjoints, "how much does f change per change of this node".
@@ -32,6 +34,13 @@ y_bar = a_bar * 1.0                              # y is used once, by a
 stage.table(("node", "computed as", "value", "adjoint"),
             [("x", "given", f"{x:.4f}", f"{x_bar:.4f}"), ("y", "given", f"{y:.4f}", f"{y_bar:.4f}"),
              ("a", "x + y", f"{a:.4f}", f"{a_bar:.4f}"), ("b", "sin(x)", f"{b:.4f}", f"{b_bar:.4f}"), ("f", "a * b", f"{f:.4f}", f"{f_bar:.4f}")])
+
+
+# %% A program that does the same: numbers that remember their operands and local derivatives (samples/scalar_engine.py, one page).
+sx, sy = Scalar(x), Scalar(y)
+sf = (sx + sy) * sx.sin()
+sf.backward()                                    # from f to x and y, adding one term per path
+scalar = sf.value, sx.grad, sy.grad
 
 
 # %% One Python function serves all modes from here on: what it does depends on what it is given.
@@ -81,7 +90,7 @@ print(f"\n{report.passes[0].nodes} nodes as written, {report.passes[-1].nodes} a
 # %% The same numbers from each form.
 stage.heading("all forms")
 truth = f, math.sin(2) + (2 + 3) * math.cos(2), math.sin(2)
-rows = [("mathematics", truth), ("by hand", (f, x_bar, y_bar)), ("dynamic", dynamic), ("static", static)]
+rows = [("mathematics", truth), ("by hand", (f, x_bar, y_bar)), ("scalar engine", scalar), ("dynamic", dynamic), ("static", static)]
 if exported:
     rows.append(("exported", exported))
 else:

@@ -2,7 +2,7 @@
 
 ::
 
-    python samples/lectures/notebooks.py --out notebooks              # writes notebooks/01_....ipynb and so on, and stage.py beside them
+    python samples/lectures/notebooks.py --out notebooks              # writes notebooks/01_....ipynb and so on, and what they import beside them
     python samples/lectures/notebooks.py --out notebooks --execute 01 # also runs the first, so that its results are in the file
 """
 
@@ -65,8 +65,10 @@ def write(script: Path, out: Path, run: bool = False) -> Path:
     notebook = notebook_of(script.read_text())
     import nbformat
     out.mkdir(parents=True, exist_ok=True)
-    if not (out / "stage.py").exists() or not (out / "stage.py").samefile(HERE / "stage.py"):
-        shutil.copy(HERE / "stage.py", out / "stage.py")
+    for used in (HERE / "stage.py", HERE.parent / "scalar_engine.py"):
+        beside = out / used.name
+        if not beside.exists() or not beside.samefile(used):
+            shutil.copy(used, beside)
     if run:
         notebook = execute(notebook, out)
     path = out / f"{script.stem}.ipynb"

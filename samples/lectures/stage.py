@@ -20,6 +20,8 @@ import numpy as np
 
 import staticgraph as sg
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))                # other samples, for lectures that use them
+
 COLOURS = ("#0b5fa5", "#c8451b", "#2e8540", "#6b3fa0", "#8a6d00")     # dark on white: readable on a weak projector
 MARKS = "o+x*#"
 
