@@ -75,4 +75,4 @@ def test_what_cannot_be_checked_is_refused():
     with pytest.raises(TypeError, match="result of a float type"):
         sg.check_gradients(lambda x: x > 0.0, v)
     with pytest.raises(ValueError, match="different values for the same arguments"):
-        sg.check_gradients(lambda x: sg.nn.dropout(x, rate=0.5), v)
+        sg.check_gradients(lambda x: sg.nn.dropout(x, rate=0.5), np.linspace(1.0, 2.0, 64))         # two masks of 64 are not equal by chance
