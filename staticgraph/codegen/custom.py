@@ -84,7 +84,7 @@ class LoopKernel:
 
     def index(self, a: Index) -> Val:
         """An index as an i64 value."""
-        return a if isinstance(a, Val) else self.e.const(int64, a)
+        return self.e.index(a)
 
     def tasks(self, body: Callable[[Val], Any]) -> None:
         """``body(t)`` for each task of this call."""

@@ -110,9 +110,11 @@ class KernelEmitter(Emitter):
     def _index_op(self, fold: Callable[[int, int], int], op: str, a: Index, b: Index) -> Index:
         if not isinstance(a, Val) and not isinstance(b, Val):
             return fold(a, b)
-        x = a if isinstance(a, Val) else self.const(int64, a)
-        y = b if isinstance(b, Val) else self.const(int64, b)
-        return self._value(f"{op} i64 {x.text}, {y.text}", int64, 1)
+        return self._value(f"{op} i64 {self.index(a).text}, {self.index(b).text}", int64, 1)
+
+    def index(self, a: Index) -> Val:
+        """An index as an i64 value."""
+        return a if isinstance(a, Val) else self.const(int64, a)
 
     def iadd(self, a: Index, b: Index) -> Index:
         """a + b on indices."""
@@ -150,9 +152,7 @@ class KernelEmitter(Emitter):
         """The smaller index."""
         if not isinstance(a, Val) and not isinstance(b, Val):
             return min(a, b)
-        x = a if isinstance(a, Val) else self.const(int64, a)
-        y = b if isinstance(b, Val) else self.const(int64, b)
-        return self._value(f"call i64 @llvm.smin.i64(i64 {x.text}, i64 {y.text})", int64, 1)
+        return self._value(f"call i64 @llvm.smin.i64(i64 {self.index(a).text}, i64 {self.index(b).text})", int64, 1)
 
     def split(self, index: Index, sizes: list[Index]) -> list[Index]:
         """The row-major coordinates of a linear index."""
@@ -194,7 +194,7 @@ class KernelEmitter(Emitter):
         record, where = self._name(), self._name()
         self._line(f"{where} = getelementptr i8, ptr %run, i64 40")
         self._line(f"{record} = load ptr, ptr {where}")
-        args = [v if isinstance(v, Val) else self.const(int64, v) for v in (element, a, b)]
+        args = [self.index(v) for v in (element, a, b)]
         self._line(f"call void @sg_report(ptr {record}, {check.typed}, {', '.join(v.typed for v in args)})")
 
     def report_lanes(self, node: Any, bad: Val, element: Index, value: Val, bound: Index) -> None:

@@ -163,12 +163,10 @@ class Group_(KernelEmitter):
 
     def advance(self, pointer: str, dtype: DType, index: Index) -> str:
         """``pointer`` moved by ``index`` elements."""
-        if not isinstance(index, Val):
-            if index == 0:
-                return pointer
-            index = self.const(int64, index)
+        if not isinstance(index, Val) and index == 0:
+            return pointer
         name = self._name()
-        self._line(f"{name} = getelementptr {dtype.llvm}, ptr {pointer}, {index.typed}")
+        self._line(f"{name} = getelementptr {dtype.llvm}, ptr {pointer}, {self.index(index).typed}")
         return name
 
     def open_pointers(self) -> None:
@@ -285,7 +283,7 @@ class Group_(KernelEmitter):
                 return
             unroll = 1 if count < 2 * unroll * w else unroll
         if heavy and self.target.masked and not (not isinstance(count, Val) and count % w == 0):
-            self.loop(0, count, w, [], lambda i, _: (vectors(i, 1, self.mask(self.isub(count, i), w)), [])[1])
+            self.twice(count, w, vectors)
             return
         step = unroll * w
         first: Index = 0
@@ -296,6 +294,19 @@ class Group_(KernelEmitter):
         self.loop(first, main, step, [], lambda i, _: (vectors(i, unroll, None), [])[1])
         if isinstance(main, Val) or count % step:
             self.loop(main, count, w, [], lambda i, _: (vectors(i, 1, self.mask(self.isub(count, i), w)), [])[1])
+
+    def twice(self, count: Index, w: int, vectors: Callable[[Index, int, Val | None], None]) -> None:
+        """One loop for whole vectors and for the tail: its mask is a constant of each of two rounds, and long code is there once."""
+        whole = self.imul(self.idivide(count, w), w)
+        tail = self.isub(count, whole)
+
+        def round_(k: Val, _: Any) -> list[Val]:
+            last = self.cmp("ne", k, 0)
+            low, high, live = (self.select(last, self.index(b), self.index(a)) for a, b in ((0, whole), (whole, count), (w, tail)))
+            mask = self.mask(live, w)
+            self.loop(low, high, w, [], lambda i, _: (vectors(i, 1, mask), [])[1])
+            return []
+        self.loop(0, 2, 1, [], round_)
 
     def to_line(self, a: Access, w: int) -> Val:
         """Elements up to the next multiple of ``w`` elements in memory."""

@@ -14,12 +14,13 @@ from .base import Emitter, Precision, fast_two_sum, odd, poly, power_of_two, pre
 LOG2E = 1 / math.log(2)
 
 
-def split(e: Emitter, x: Val, P: Precision) -> tuple[Val, Val]:
-    """n and r with x = n ln 2 + r, n integral."""
+def split(e: Emitter, x: Val, P: Precision, halves: bool = False) -> tuple[Val, Val]:
+    """n and r with x = n ln 2 + r, n integral; with ``halves`` x = n ln(2)/2 + r."""
+    unit = 0.5 if halves else 1.0
     high, low = P.parts("LN2")
-    n = e.sub(e.fma(x, LOG2E, P.magic), P.magic)
+    n = e.sub(e.fma(x, LOG2E / unit, P.magic), P.magic)
     minus = e.neg(n)
-    return n, e.fma(minus, low, e.fma(minus, high, x))
+    return n, e.fma(minus, unit * low, e.fma(minus, unit * high, x))
 
 
 def residual(e: Emitter, r: Val, P: Precision) -> Val:
@@ -27,11 +28,16 @@ def residual(e: Emitter, r: Val, P: Precision) -> Val:
     return e.fma(e.mul(r, r), poly(e, r, P.poly("EXP")), r)
 
 
+def exponential(e: Emitter, r: Val, P: Precision) -> Val:
+    """e**r for |r| <= ln(2)/2, rounded once but for the last place of a small summand."""
+    return e.fma(r, e.fma(r, poly(e, r, P.poly("EXP")), 1.0), 1.0)
+
+
 def unscaled(e: Emitter, x: Val, P: Precision) -> tuple[Val, Val]:
     """p and n with exp(x) = p 2**n. Huge x are clamped to where the result is 0 or inf; NaN stays."""
     low, high = P.exp_range
     n, r = split(e, e.minimum(e.maximum(x, low), high), P)
-    return e.add(residual(e, r, P), 1.0), n
+    return exponential(e, r, P), n
 
 
 def exp_in(e: Emitter, x: Val, P: Precision) -> Val:
@@ -53,7 +59,7 @@ def exp2(e: Emitter, x: Val) -> Val:
     f = e.sub(clamped, n)
     high, low = P.parts("LN2")
     r = e.fma(f, high, e.mul(f, low))
-    return scale(e, e.add(residual(e, r, P), 1.0), n, P)
+    return scale(e, exponential(e, r, P), n, P)
 
 
 def expm1(e: Emitter, x: Val) -> Val:
@@ -74,8 +80,9 @@ def tanh(e: Emitter, x: Val) -> Val:
     """An odd polynomial below 0.6, 1 - 2 / (exp(2|x|) + 1) above."""
     P = precision(x)
     a = e.minimum(e.abs(x), 9.1 if P.mantissa == 23 else 19.1)           # 1 from there on
-    n, r = split(e, e.add(a, a), P)
-    power = scale_exactly(e, e.add(residual(e, r, P), 1.0), n, P)
+    n, r = split(e, a, P, halves=True)
+    terms = [2.0 ** (k + 2) * c for k, c in enumerate(P.poly("EXP"))]    # of exp(2 r)
+    power = scale_exactly(e, e.fma(r, e.fma(r, poly(e, r, terms), 2.0), 1.0), n, P)
     far = e.sub(1.0, e.div(e.const(x.dtype, 2.0, x.lanes), e.add(power, 1.0)))
     return e.copysign(e.select(e.cmp("lt", a, 0.6), odd(e, a, "TANH", P), far), x)
 
@@ -105,9 +112,10 @@ def cosh(e: Emitter, x: Val) -> Val:
 
 def sigmoid(e: Emitter, x: Val) -> Val:
     """1 / (1 + exp(-x)) as exp(min(x, 0)) / (1 + exp(-|x|)): nothing overflows, and small results keep their digits."""
-    t = exp_in(e, e.neg(e.abs(x)), precision(x))
-    down, one = e.cmp("lt", x, 0.0), e.const(x.dtype, 1.0, x.lanes)
+    P = precision(x)
+    n, r = split(e, e.maximum(e.neg(e.abs(x)), P.exp_range[0]), P)
+    t, one = scale(e, exponential(e, r, P), n, P), e.const(x.dtype, 1.0, x.lanes)
     whole, lost = fast_two_sum(e, one, t)
-    y = e.div(e.select(down, t, one), whole)
-    # what the sum rounded away: y (1 - lost / whole), where 1 / whole is y or 1 - y
-    return e.fma(e.mul(y, lost), e.sub(e.select(down, y, 0.0), e.select(down, one, y)), y)
+    y = e.div(e.select(e.cmp("lt", x, 0.0), t, one), whole)
+    # what the sum rounded away: y (1 - lost / whole), where a rough 1 / whole will do
+    return e.fma(e.mul(y, lost), e.fma(t, 0.5, -1.0), y)
