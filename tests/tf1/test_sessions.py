@@ -284,7 +284,7 @@ def test_063_a_large_python_int(sess):
         sess.run(i + 0, {i: 2**40})
 
 
-@pytest.mark.parametrize("value, message", [([[1, 2], [3]], "setting an array element with a sequence"), ("abc", "could not convert string to float"), (None, "")])
+@pytest.mark.parametrize("value, message", [([[1, 2], [3]], "setting an array element with a sequence"), ("abc", "could not convert string to float"), (None, "Cannot feed value None")])
 def test_064_values_that_cannot_be_fed(sess, value, message):
     x = tf.placeholder(tf.float32, None)
     with pytest.raises(ValueError, match=message):
