@@ -13,6 +13,7 @@ from ..ir.aval import Aval, Dim, Size, product
 from ..ir.opdef import OPS
 from ..ops.helpers import normalize_axis
 from ..ops.shape import resolve_shape
+from .constructs import filled_nodes, holds_tensor, is_tensor, operand_nodes
 from .deferred import Ranks, recorded
 from .funnel import constant_of, convert, dynamic, emit, is_dynamic, op_scope, operand_list, operands
 from .ledger import get_default_graph
@@ -104,7 +105,12 @@ def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The shape as a vector."""
     with op_scope(name, "Shape", input) as label:
         x = convert(input, name="input")
-        return emit("Shape", label, (x,), lambda b, n: _sizes(b, n.shape, as_dtype(out_type)))
+        return emit("Const" if _fixed(x) else "Shape", label, (x,), lambda b, n: _sizes(b, n.shape, as_dtype(out_type)))
+
+
+def _fixed(x: Tensor) -> bool:
+    """Whether TF makes a constant of its shape."""
+    return x._record is None and x.node.aval.is_static
 
 
 def _sizes(b: Any, sizes: tuple[Size, ...], dtype: Any) -> Any:
@@ -117,7 +123,7 @@ def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The number of elements."""
     with op_scope(name, "Size", input) as label:
         x = convert(input, name="input")
-        return emit("Size", label, (x,), lambda b, n: b.reshape(_sizes(b, (n.aval.size,), as_dtype(out_type)), shape=()))
+        return emit("Const" if _fixed(x) else "Size", label, (x,), lambda b, n: b.reshape(_sizes(b, (n.aval.size,), as_dtype(out_type)), shape=()))
 
 
 @recorded
@@ -137,7 +143,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     with op_scope(name, "Reshape", tensor) as label:
         x = convert(tensor, name="tensor")
         sizes = sizes_from(shape)
-        return emit("Reshape", label, (x,), lambda b, n: b.reshape(n, shape=resolve_shape(n.aval, sizes)))
+        return emit("Reshape", label, (x,), lambda b, n: b.reshape(n, shape=resolve_shape(n.aval, sizes)), more=operand_nodes(shape))
 
 
 @recorded
@@ -158,8 +164,10 @@ def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool
 @recorded
 def matrix_transpose(a: Any, name: str | None = None) -> Any:
     """The last two axes swapped."""
-    rank_ = len(convert(a).node.shape)
-    return transpose(a, (*range(rank_ - 2), rank_ - 1, rank_ - 2), name or "matrix_transpose")
+    with op_scope(name, "matrix_transpose", a):
+        x = convert(a, name="a")
+        rank_ = len(x.node.shape)
+        return transpose(x, (*range(rank_ - 2), rank_ - 1, rank_ - 2))
 
 
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
@@ -190,7 +198,8 @@ def concat(values: Any, axis: Any, name: str | None = None) -> Any:
         return dynamic("concat", *values, axis=k)
     with op_scope(name, "concat", values) as label:
         ins = operand_list("ConcatV2", values, "values")
-        return emit("ConcatV2", label, ins, lambda b, *ns: b.concat(*ns, axis=k))
+        one = len(ins) == 1
+        return emit("ConcatOfOne" if one else "ConcatV2", name or "concat" if one else label, ins, lambda b, *ns: b.concat(*ns, axis=k))
 
 
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
@@ -198,7 +207,10 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
     if is_dynamic((values,)):
         return dynamic("stack", *values, axis=axis)
     with op_scope(name, "stack", values) as label:
-        return emit("Pack", label, operand_list("Pack", values, "values"), lambda b, *ns: b.stack(*ns, axis=axis), {"axis": axis})
+        if axis == 0 and values and not is_tensor(values) and not holds_tensor(values):
+            # numbers are a constant
+            return constant_of(values, None, label)
+        return emit("Pack", label, operand_list("Pack", values, "values", ""), lambda b, *ns: b.stack(*ns, axis=axis), {"axis": axis})
 
 
 @recorded
@@ -222,7 +234,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
 @recorded
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split") -> list[Any]:
     """Pieces along an axis: a number of equal ones, or the sizes given."""
-    with op_scope(name, "split", value) as label:
+    with op_scope(name, "split", value, beside=() if is_tensor(num_or_size_splits) else ("Const",)) as label:
         x = convert(value, name="value")
         k = normalize_axis(static_int(axis, "axis"), len(x.node.shape))
         whole = x.node.shape[k]
@@ -245,7 +257,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
                 out.append(b.slice(node, starts=tuple(at if a == k else 0 for a in range(len(s))), sizes=tuple(p if a == k else d for a, d in enumerate(s)), steps=(1,) * len(s)))
                 at = at + p
             return tuple(out)
-        return list(emit("Split", label, (x,), build))
+        return list(emit("Split" if isinstance(num_or_size_splits, (int, np.integer)) else "SplitV", label, (x,), build))
 
 
 @recorded
@@ -253,7 +265,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     """Repeated along each axis."""
     with op_scope(name, "Tile", input) as label:
         m = sizes_from(multiples, "multiples")
-        return emit("Tile", label, (convert(input, name="input"),), lambda b, n: b.tile(n, multiples=m))
+        return emit("Tile", label, (convert(input, name="input"),), lambda b, n: b.tile(n, multiples=m), more=operand_nodes(multiples))
 
 
 @recorded
@@ -261,18 +273,19 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     """NumPy's broadcasting to a shape."""
     with op_scope(name, "BroadcastTo", input) as label:
         s = sizes_from(shape)
-        return emit("BroadcastTo", label, (convert(input, name="input"),), lambda b, n: b.broadcast_to(n, shape=s))
+        return emit("BroadcastTo", label, (convert(input, name="input"),), lambda b, n: b.broadcast_to(n, shape=s), more=operand_nodes(shape))
 
 
 @recorded
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Any:
     """Constant padding (before, after) per axis."""
-    with op_scope(name, "Pad", tensor) as label:
+    kind = "Pad" if not is_tensor(constant_values) and constant_values == 0 else "PadV2"
+    with op_scope(name, kind, tensor) as label:
         if mode.upper() != "CONSTANT":
             raise ValueError(f"pad mode {mode!r} is not available, only CONSTANT")
         x = convert(tensor, name="tensor")
         amounts = [tuple(sizes_from(p)) for p in (paddings if not isinstance(paddings, Tensor) else np.asarray(known(paddings.node)).tolist())]
-        return emit("Pad", label, (x,), lambda b, n: b.pad(n, before=tuple(p[0] for p in amounts), after=tuple(p[1] for p in amounts), between=(0,) * len(amounts),
+        return emit(kind, label, (x,), lambda b, n: b.pad(n, before=tuple(p[0] for p in amounts), after=tuple(p[1] for p in amounts), between=(0,) * len(amounts),
                                                                    value=x.dtype.np.type(constant_values).item()))
 
 
@@ -289,7 +302,8 @@ def _filled(name: str, value: int) -> Any:
     def f(shape: Any, dtype: Any = float32, name_: str | None = None) -> Tensor:
         with op_scope(name_, name, shape) as label:
             aval = Aval(sizes_from(shape), as_dtype(dtype))
-            return emit("Const" if aval.is_static else "Fill", label, (), lambda b: b.full(aval, value))
+            made, nodes = filled_nodes(shape, aval.size if aval.is_static else None)
+            return emit(made, label, (), lambda b: b.full(aval, value), weight=nodes)
     f.__doc__ = f"All {name}."
     f.__name__ = name
     return recorded(lambda shape, dtype=float32, name=None: f(shape, dtype, name))
@@ -303,7 +317,8 @@ def _filled_like(name: str, value: int) -> Any:
         with op_scope(name_, name, tensor) as label:
             x = convert(tensor, name="tensor")
             kind = x.dtype if dtype is None else as_dtype(dtype)
-            return emit("ZerosLike" if value == 0 else "OnesLike", label, (x,), lambda b, n: b.full(Aval(n.shape, kind), value))
+            static = value == 0 and optimize and _fixed(x)
+            return emit("Const" if static else "ZerosLike" if value == 0 else "OnesLike", label, (x,), lambda b, n: b.full(Aval(n.shape, kind), value))
     return lambda tensor, dtype=None, name=None, optimize=True: f(tensor, dtype, name, optimize)
 
 
@@ -316,7 +331,7 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     with op_scope(name, "Fill", dims, value) as label:
         v = convert(value, name="value")
         s = sizes_from(dims, "dims")
-        return emit("Fill", label, (v,), lambda b, n: b.broadcast_to(n, shape=s) if s else n)
+        return emit("Fill", label, (v,), lambda b, n: b.broadcast_to(n, shape=s) if s else n, more=operand_nodes(dims))
 
 
 @recorded
@@ -325,15 +340,17 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     with op_scope(name, "range", start) as label:
         if limit is None:
             start, limit = 0, start
+        made = operand_nodes(start, limit, delta) + 1
         if all(isinstance(v, (int, float, np.number)) for v in (start, limit, delta)):
             kind = as_dtype(dtype).np if dtype else np.int32 if all(isinstance(v, (int, np.integer)) for v in (start, limit, delta)) else np.float32
-            return constant_of(np.arange(start, limit, delta).astype(kind), None, label)
+            values = np.arange(start, limit, delta).astype(kind)
+            return emit("Range", label, (), lambda b: b.const(values), weight=made)
         first, last = sizes_from(start, "start")[0], sizes_from(limit, "limit")[0]
         step = static_int(delta, "delta")
         count = (last - first + (step - 1)) // step
         kind = as_dtype(dtype) if dtype is not None else int32
         return emit("Range", label, (), lambda b: b.add(b.mul(b.iota(shape=(count,), axis=0, dtype=kind), b.const(np.asarray(step, kind.np))),
-                                                       b.reshape(b.sizes(sizes=(first,), dtype=kind), shape=())))
+                                                       b.reshape(b.sizes(sizes=(first,), dtype=kind), shape=())), weight=made)
 
 
 def linspace(start: Any, stop: Any, num: int, name: str | None = None) -> Tensor:
@@ -354,7 +371,7 @@ def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = Non
     if is_dynamic((indices,)):
         return dynamic("one_hot", indices, **attrs)
     with op_scope(name, "one_hot", indices) as label:
-        return emit("OneHot", label, (convert(indices, name="indices"),), lambda b, n: b.one_hot(n, **attrs))
+        return emit("OneHot", label, (convert(indices, name="indices"),), lambda b, n: b.one_hot(n, **attrs), more=(on_value is not None) + (off_value is not None) - is_tensor(depth))
 
 
 def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | None = None, axis: Any = None, batch_dims: int = 0) -> Any:
@@ -391,7 +408,9 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
                 i = gather(firsts, i % len(tables)) + i // len(tables)
             params = params[0] if len(params) == 1 else concat(tables, 0)
         if max_norm is None:
-            return gather(params, i, name="Identity")
+            source_ = getattr(params, "_ref_tensor", None)
+            table = source_() if source_ is not None else convert(params, name="params")
+            return emit("EmbeddingLookup", "Identity", (table, i), lambda b, n, m: b.gather(n, m, axis=0, negative="refuse"))
         rows = gather(params, i)
 
         def build(b: Any, n: Any) -> Any:
@@ -410,15 +429,15 @@ def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) 
 @recorded
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """The last axis in order."""
-    with op_scope(name, "sort", values) as label:
+    with op_scope(name, "sort", values):
         x = convert(values, name="values")
-        last = len(x.node.shape) - 1
+        last, down = len(x.node.shape) - 1, direction.upper() == "DESCENDING"
 
         def build(b: Any, n: Any) -> Any:
             from ..ops.helpers import move_axis
             k = normalize_axis(axis, len(n.shape))
-            return move_axis(b, b.sort(move_axis(b, n, k, last), descending=direction.upper() == "DESCENDING"), last, k)
-        return emit("Sort", label, (x,), build)
+            return move_axis(b, b.sort(move_axis(b, n, k, last), descending=down), last, k)
+        return emit("SortDown" if down else "Sort", "TopKV2" if down else "Neg_1", (x,), build)
 
 
 def flatten_node(b: Any, n: Any) -> Any:

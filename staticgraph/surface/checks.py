@@ -146,7 +146,13 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
 
 def verify_tensor_all_finite(t: Any = None, msg: Any = None, name: str | None = None, x: Any = None, message: Any = None) -> Tensor:
     """``check_numerics`` by its other name."""
-    return check_numerics(t if t is not None else x, msg if msg is not None else message, name or "VerifyFinite")
+    from .array_ops import identity
+    tensor = t if t is not None else x
+    with op_scope(name, "VerifyFinite", tensor):
+        verified = check_numerics(tensor, msg if msg is not None else message)
+        with get_default_graph().control_dependencies([verified]):
+            result: Tensor = identity(tensor, "control_dependency")
+            return result
 
 
 def add_check_numerics_ops() -> Operation:
@@ -155,7 +161,7 @@ def add_check_numerics_ops() -> Operation:
         last: list[Any] = []
         g = get_default_graph()
         for op in g.get_operations():
-            if op.type in ("If", "While"):
+            if op.construct in ("If", "While"):
                 raise ValueError("`tf.add_check_numerics_ops() is not compatible with TensorFlow control flow operations such as `tf.cond()` or `tf.while_loop()`.")
             for t in op.outputs:
                 if t.dtype.is_floating:

@@ -15,6 +15,7 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..ir.builder import to_array
 from ..ir.graph import Node
 from ..ops.helpers import may_equal
+from .constructs import nodes_of
 from .deferred import busy, made_again, site_of
 from .ledger import Graph, LeakedValueError, get_default_graph, remove_last, stack
 from .now import Now, compute, is_now
@@ -47,20 +48,23 @@ class op_scope(source.hide_own_frames):
     """The frame of a public call: gives the name under which it emits (``name``, else ``default``, made unique).
 
     Within, constants made of Python operands are named under the operation, as TF1 does (``add/y``), and the default graph is that of
-    the tensors among ``values`` (one to be thrown away for define-by-run tensors). Errors show no frames of ours.
+    the tensors among ``values`` (one to be thrown away for define-by-run tensors). ``beside`` are names that TF1 takes for operations next
+    to this one. Errors show no frames of ours.
     """
 
-    __slots__ = ("graph", "name", "pushed", "saved", "values")
+    __slots__ = ("beside", "graph", "name", "pushed", "saved", "values")
 
-    def __init__(self, name: str | None, default: str, *values: Any) -> None:
+    def __init__(self, name: str | None, default: str, *values: Any, beside: Sequence[str] = ()) -> None:
         g = self.graph = _graph_among(values)
         self.pushed, self.saved = g is not get_default_graph(), g._scope
-        self.name, self.values = name or default, values
+        self.name, self.values, self.beside = name or default, values, beside
 
     def __enter__(self) -> str:                              # type: ignore[override]
         g, name = self.graph, self.name
         if self.pushed:
             stack().graphs.append(g)
+        for other in self.beside:
+            g.unique_name(other)
         if g.is_valid_name(name):                            # emit says what is wrong with another
             g._scope = name = name if name.endswith("/") else g.operation_name(name) + "/"
         return name
@@ -87,20 +91,20 @@ def _graph_among(values: Sequence[Any]) -> Graph:
 
 
 def emit(type: str, name: str, inputs: Sequence[Tensor], build: Callable[..., Any], attrs: dict[str, Any] | None = None,
-         weight: int = 1) -> Any:
+         weight: int | None = None, more: int = 0) -> Any:
     """A new operation of TF type ``type`` called ``name`` (under the current scope) whose IR ``build(b, *nodes)`` makes.
 
-    One node gives a tensor, a tuple gives a tuple. With a define-by-run tensor among the inputs it computes at once and gives such tensors.
+    It counts as ``weight`` nodes (default: by ``constructs``, which also knows the type that shows) and ``more``. One node gives a tensor, a tuple gives a tuple. With a define-by-run tensor among the inputs it computes at once and gives such tensors.
     """
     if any(i.__class__ is not Tensor for i in inputs) and is_now(inputs := [Now(i) if is_dynamic((i,)) else i for i in inputs]):
         return compute(inputs, build)
     g = graph_of(inputs)
     if g.ranks is not None and not busy(g):
-        return g.ranks.call(lambda: _emit(g, type, name, inputs, build, attrs, weight))
-    return _emit(g, type, name, inputs, build, attrs, weight)
+        return g.ranks.call(lambda: _emit(g, type, name, inputs, build, attrs, weight, more))
+    return _emit(g, type, name, inputs, build, attrs, weight, more)
 
 
-def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Callable[..., Any], attrs: dict[str, Any] | None, weight: int) -> Any:
+def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Callable[..., Any], attrs: dict[str, Any] | None, weight: int | None, more: int) -> Any:
     with g.lock:
         g.check_open()
         full = g.operation_name(name)
@@ -115,13 +119,14 @@ def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Calla
             raise
         finally:
             b.site = saved
-        op = Operation(g, full, type, inputs, attrs, weight)
-        op.site = site
+        shown, nodes_made = nodes_of(type)
+        op = Operation(g, full, shown, inputs, attrs, (nodes_made if weight is None else weight) + more)
+        op.site, op.construct = site, type
         op.in_force = tuple(g._controls)
         op.control_inputs = _not_implied(g._controls, inputs) if g._controls else []
         op.device = g.device_of(op)
         g.operations[full] = op
-        g.op_count += weight
+        g.op_count += op.weight
         for i in inputs if not made_again() else ():
             i._consumers.append(op)
         nodes = made if isinstance(made, tuple) else (made,)
@@ -130,6 +135,24 @@ def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Calla
             nodes = overridden(g, op, nodes)
         op.outputs = [Tensor(op, k, n) for k, n in enumerate(nodes)]
         return tuple(op.outputs) if isinstance(made, tuple) else op.outputs[0]
+
+
+def each_named(outputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """Outputs of one operation of ours that are operations in TF1: the first keeps its name, the others are ``name_1`` ..."""
+    first = outputs[0].op
+    made = [outputs[0]]
+    with first.graph.lock:
+        for t in outputs[1:]:
+            op = Operation(first.graph, first.graph.operation_name(name), first.type, first.inputs, first.attrs, 0)
+            for k in ("construct", "site", "in_force", "control_inputs", "device", "_record"):
+                setattr(op, k, getattr(first, k))
+            alone = Tensor(op, 0, t._node)
+            alone._record, alone._shape = t._record, t._shape
+            op.outputs = [alone]
+            first.graph.operations[op.name] = op
+            made.append(alone)
+        first.outputs = first.outputs[:1]
+    return tuple(made)
 
 
 def _not_implied(controls: Sequence[Any], inputs: Sequence[Tensor]) -> list[Any]:
@@ -225,8 +248,9 @@ def _holds_tensor(value: Any) -> bool:
 
 def _pack(value: Any, want: DType | None, name: str) -> Tensor:
     kind = want or next(_dtypes_inside(value))
-    parts = [convert(v, kind, f"{name}/packed") if not isinstance(v, (list, tuple)) or _holds_tensor(v) else constant_of(v, kind, name) for v in value]
-    result: Tensor = emit("Pack", "packed" if name == "Const" else name, parts, lambda b, *ns: b.stack(*ns, axis=0), {"axis": 0})
+    name = "packed" if name == "Const" else name
+    parts = [convert(v, kind, f"{name}/{k}") for k, v in enumerate(value)]
+    result: Tensor = emit("Pack", name, parts, lambda b, *ns: b.stack(*ns, axis=0), {"axis": 0})
     return result
 
 
@@ -282,13 +306,14 @@ def operands(type: str, args: Sequence[Any], names: Sequence[str] = ("x", "y", "
     return out
 
 
-def operand_list(type: str, values: Any, name: str) -> list[Tensor]:
+def operand_list(type: str, values: Any, name: str, prefix: str | None = None) -> list[Tensor]:
     """As ``operands`` for a function that takes a list called ``name``. ValueError for an empty one, TypeError for tensors of different dtypes."""
     items = list(values) if isinstance(values, (list, tuple)) else [values]
     if not items:
         raise ValueError(f"List argument '{name}' to '{type}' Op with length 0 shorter than minimum length 1.")
     try:
-        return operands(type, items, [f"{name}_{k}" for k in range(len(items))])
+        prefix = name + "_" if prefix is None else prefix
+        return operands(type, items, [f"{prefix}{k}" for k in range(len(items))])
     except DTypeError as error:
         kinds = [i.dtype.name for i in items if isinstance(i, Tensor) or hasattr(i, "_as_tensor")]
         if len(set(kinds)) < 2:

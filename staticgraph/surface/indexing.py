@@ -12,6 +12,7 @@ from ..errors import DTypeError, ShapeError
 from ..ir.aval import Size, maximum
 from ..ir.graph import Node
 from ..ops.measure import size_of
+from .constructs import index_nodes, is_tensor
 from .deferred import recorded
 from .funnel import convert, emit, op_scope
 from .sizes import known, sizes_from, static_int
@@ -19,7 +20,7 @@ from .tensor import OPERATORS, Tensor
 
 
 @recorded
-def strided_slice(x: Any, index: Any, name: str = "strided_slice") -> Tensor:
+def part(x: Any, index: Any, name: str = "strided_slice") -> Tensor:
     """``x[index]`` with ints, slices with steps, None, ``...`` and scalar integer tensors."""
     items = list(index) if isinstance(index, tuple) else [index]
     for i in items:
@@ -29,13 +30,14 @@ def strided_slice(x: Any, index: Any, name: str = "strided_slice") -> Tensor:
                              f"indices, got {i!r}")
     if len(items) == 1 and isinstance(items[0], Tensor) and items[0].dtype == bool_:
         from .selection import boolean_mask
-        return boolean_mask(x, items[0], name)
-    with op_scope(name, "strided_slice", x, *items) as label:
+        return boolean_mask(x, items[0], None if name == "strided_slice" else name)
+    more = index_nodes(items)
+    with op_scope(name, "strided_slice", x, *items, beside=["add"] * sum(is_tensor(i) for i in items)) as label:
         t = convert(x, name="input")
         if any(_at_run(v) for i in items for v in ((i.start, i.stop) if isinstance(i, slice) else (i,))):
-            return _dynamic_index(t, items, label)
+            return _dynamic_index(t, items, label, more)
         items = [static_int(i, "index") if isinstance(i, Tensor) or hasattr(i, "_as_tensor") else i for i in items]
-        result: Tensor = emit("StridedSlice", label, (t,), lambda b, n: index_node(b, n, items))
+        result: Tensor = emit("StridedSlice", label, (t,), lambda b, n: index_node(b, n, items), more=more)
         return result
 
 
@@ -104,7 +106,7 @@ def _at_run(v: Any) -> bool:
     return isinstance(v, Tensor) and known(v.node) is None
 
 
-def _dynamic_index(t: Tensor, items: list[Any], name: str) -> Tensor:
+def _dynamic_index(t: Tensor, items: list[Any], name: str, more: int) -> Tensor:
     """Indices and bounds of slices that only the run knows: those axes are picked first, what is left is basic indexing."""
     numbers = [convert(v) for i in items for v in ((i.start, i.stop) if isinstance(i, slice) else (i,)) if _at_run(v)]
 
@@ -127,7 +129,7 @@ def _dynamic_index(t: Tensor, items: list[Any], name: str) -> Tensor:
             elif i is not None and i is not Ellipsis:
                 left[k] = static_int(i, "index")
         return index_node(b, n, left)
-    result: Tensor = emit("StridedSlice", name, (t, *numbers), build)
+    result: Tensor = emit("StridedSlice", name, (t, *numbers), build, more=more)
     return result
 
 
@@ -161,7 +163,7 @@ def _run_slice(b: Any, n: Any, axis: int, start: Any, stop: Any, step: int) -> A
 @recorded
 def _getitem(x: Any, index: Any) -> Any:
     with source.hide_own_frames():
-        result = strided_slice(x, index)
+        result = part(x, index)
         if hasattr(x, "_assign_slice"):      # v[1].assign(value) sets that part of a variable
             result.assign = lambda value, name=None: x._assign_slice(index, value, name)
         return result
@@ -171,12 +173,35 @@ OPERATORS["__getitem__"] = _getitem
 
 
 @recorded
+def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, begin_mask: int = 0, end_mask: int = 0, ellipsis_mask: int = 0, new_axis_mask: int = 0,
+                  shrink_axis_mask: int = 0, var: Any = None, name: str | None = None) -> Tensor:
+    """``input_[begin:end:strides]`` per axis. A bit of a mask says of its axis: no begin, no end, ``...``, a new axis, or the element at ``begin``."""
+    with op_scope(name, "StridedSlice", input_, begin, end, strides) as label:
+        count = next(len(v) if isinstance(v, (list, tuple, np.ndarray)) else convert(v).node.shape[0] for v in (begin, end))
+        starts, stops = ([part(v, k) for k in range(count)] if is_tensor(v) else list(v) for v in (begin, end))
+        steps = [1] * count if strides is None else list(sizes_from(strides, "strides"))
+        items: list[Any] = []
+        for k in range(count):
+            bit = 1 << k
+            if ellipsis_mask & bit:
+                items.append(Ellipsis)
+            elif new_axis_mask & bit:
+                items.append(None)
+            elif shrink_axis_mask & bit:
+                items.append(starts[k])
+            else:
+                items.append(slice(None if begin_mask & bit else starts[k], None if end_mask & bit else stops[k], steps[k]))
+        result: Tensor = part(input_, tuple(items), label)
+        return result
+
+
+@recorded
 def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """``size`` elements from ``begin`` on, per axis (-1: all that remain)."""
     with op_scope(name, "Slice", input_) as label:
         x = convert(input_, name="input")
         if not isinstance(begin, (list, tuple, np.ndarray)) and _at_run(begin):
-            begin = [strided_slice(begin, k) for k in range(len(x.node.shape))]
+            begin = [part(begin, k) for k in range(len(x.node.shape))]
         if any(_at_run(v) for v in begin) if isinstance(begin, (list, tuple)) else False:
             return _slice_from(x, begin, size, label)
         starts, counts = sizes_from(begin, "begin"), sizes_from(size, "size")

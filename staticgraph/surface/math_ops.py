@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ BINARY = {
     "bitwise_or": ("bitwise_or", "BitwiseOr"), "bitwise_xor": ("bitwise_xor", "BitwiseXor"), "left_shift": ("left_shift", "LeftShift"),
     "right_shift": ("right_shift", "RightShift"),
 }
-_DEFAULT_NAMES = {"negative": "Neg", "subtract": "Sub", "multiply": "Mul", "floor_div": "floordiv", "floordiv": "floordiv", "mod": "FloorMod",
+_DEFAULT_NAMES = {"negative": "Neg", "subtract": "Sub", "multiply": "Mul", "floor_div": "FloorDiv", "floordiv": "floordiv", "mod": "FloorMod",
                   "round": "Round", "logical_xor": "LogicalXor"}
 
 
@@ -62,7 +62,8 @@ def make_binary(public: str, ir: str, tf: str) -> Callable[..., Any]:
         if is_dynamic((x, y)):
             return dynamic(ir, x, y)
         with source.hide_own_frames():
-            return binary(tf, name or _DEFAULT_NAMES.get(public, tf), ir, x, y)
+            return binary(tf, name or _DEFAULT_NAMES.get(public, tf), ir, x, y, beside)
+    beside = ("LogicalOr", "LogicalAnd", "LogicalNot") if public == "logical_xor" else ()
     return _described(f, public, ir)
 
 
@@ -73,9 +74,9 @@ def _described(f: Callable[..., Any], public: str, ir: str) -> Callable[..., Any
     return f
 
 
-def binary(tf: str, name: str, ir: str, x: Any, y: Any) -> Tensor:
+def binary(tf: str, name: str, ir: str, x: Any, y: Any, beside: Sequence[str] = ()) -> Tensor:
     """An elementwise operation of two operands of one dtype."""
-    with op_scope(name, tf, x, y) as label:
+    with op_scope(name, tf, x, y, beside=beside) as label:
         ins = operands(tf, (x, y))
         result: Tensor = emit(tf, label, ins, lambda b, p, q: getattr(b, ir)(p, q))
         return result
@@ -120,7 +121,10 @@ def div(x: Any, y: Any, name: str | None = None) -> Any:
         return emit("RealDiv", label, ins, lambda b, p, q: b.div(p, q))
 
 
-realdiv = truediv
+def realdiv(x: Any, y: Any, name: str | None = None) -> Any:
+    """x / y of floats."""
+    with op_scope(name, "RealDiv", x, y) as label:
+        return emit("RealDiv", label, operands("RealDiv", (x, y)), lambda b, p, q: b.div(p, q))
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
@@ -136,9 +140,11 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
 
 def _to(dtype: DType, name: str) -> Callable[..., Any]:
-    def f(x: Any, name_: str | None = None) -> Any:
+    default = name
+
+    def f(x: Any, name: str | None = None) -> Any:
         with source.hide_own_frames():
-            return cast(x, dtype, name_ or name)
+            return cast(x, dtype, name or default)
     f.__doc__ = f"cast to {dtype.name}"
     return f
 
@@ -158,9 +164,9 @@ def make_reduction(public: str, ir: str, tf: str) -> Callable[..., Any]:
             axes = axes if axes is None or isinstance(axes, tuple) else (axes,)
         if is_dynamic((input_tensor,)):
             return dynamic(ir, input_tensor, axis=axes, keepdims=keep)
-        with op_scope(name, tf, input_tensor) as label:
+        with op_scope(name, tf, input_tensor, beside=("Const",) if axes is None and ir != "logsumexp" else ()) as label:
             x = convert(input_tensor, name="input_tensor")
-            return emit(tf, label, (x,), lambda b, n: getattr(b, ir)(n, axis=axes, keepdims=keep))
+            return emit(tf, "Add" if ir == "logsumexp" else label, (x,), lambda b, n: getattr(b, ir)(n, axis=axes, keepdims=keep))
     return _described(f, public, ir)
 
 
@@ -187,12 +193,12 @@ argmin = arg_min = _arg("argmin", "argmin", "ArgMin")
 def count_nonzero(input_tensor: Any, axis: Any = None, keepdims: Any = None, dtype: Any = int64, name: str | None = None, reduction_indices: Any = None,
                   keep_dims: Any = None) -> Any:
     """How many elements are not zero."""
-    with op_scope(name, "count_nonzero", input_tensor) as label:
+    with op_scope(name, "count_nonzero", input_tensor):
         x = convert(input_tensor, name="input_tensor")
         axes = static_axes(one_of("axis", axis, reduction_indices=reduction_indices))
         keepdims = one_of("keepdims", keepdims, keep_dims=keep_dims)
         axes = axes if axes is None or isinstance(axes, tuple) else (axes,)
-        return emit("Sum", label, (x,), lambda b, n: b.sum(
+        return emit("CountNonzero", "Sum", (x,), lambda b, n: b.sum(
             b.cast(b.not_equal(n, b.like(n, 0)), dtype=as_dtype(dtype)), axis=axes, keepdims=bool(keepdims)))
 
 
@@ -240,19 +246,28 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
             x = bb.reshape(bb.transpose(p, perm=(*pf, *left)), shape=(product(ps[k] for k in pf), product(ps[k] for k in left)))
             y = bb.reshape(bb.transpose(q, perm=(*right, *qf)), shape=(product(qs[k] for k in right), product(qs[k] for k in qf)))
             return bb.reshape(bb.matmul(x, y), shape=(*(ps[k] for k in pf), *(qs[k] for k in qf)))
-        return emit("Tensordot", label, ins, build)
+        static = all(t.node.aval.is_static for t in ins)
+        return emit("Tensordot", label, ins, build, weight=None if static else 25)
 
 
 def add_n(inputs: Any, name: str | None = None) -> Any:
     """The sum of tensors of one shape."""
     if is_dynamic((inputs,)):
         return dynamic("add_n", *inputs)
-    with op_scope(name, "AddN", inputs) as label:
-        ins = operand_list("AddN", inputs, "inputs")
-        return emit("AddN", label, ins, lambda b, *ns: b.add_n(list(ns)))
+    return _sum_of("AddN", inputs, name)
 
 
-accumulate_n = add_n
+def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
+    """The sum of tensors of one shape."""
+    return _sum_of("AccumulateNV2", inputs, name)
+
+
+def _sum_of(tf: str, inputs: Any, name: str | None) -> Any:
+    with op_scope(name, tf, inputs) as label:
+        ins = operand_list(tf, inputs, "inputs")
+        if len(ins) == 1 and name is None:
+            return ins[0]
+        return emit("Identity" if len(ins) == 1 else tf, label, ins, lambda b, *ns: b.add_n(list(ns)))
 
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
@@ -306,15 +321,23 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = 
         if ord in ("euclidean", "fro", 2):
             return emit("Norm", "Squeeze", (x,), lambda b, n: b.norm(n, axis=axes, keepdims=keep))
         if ord == 1:
-            return emit("Norm", "Squeeze", (x,), lambda b, n: b.sum(b.abs(n), axis=axes, keepdims=keep))
+            return emit("Norm1", "Squeeze", (x,), lambda b, n: b.sum(b.abs(n), axis=axes, keepdims=keep))
         if ord == np.inf:
-            return emit("Norm", "Squeeze", (x,), lambda b, n: b.max(b.abs(n), axis=axes, keepdims=keep))
+            return emit("Norm1", "Squeeze", (x,), lambda b, n: b.max(b.abs(n), axis=axes, keepdims=keep))
         raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
 
 
 FUNCTIONS: dict[str, Any] = {
     **{k: make_unary(k, *v) for k, v in UNARY.items()}, **{k: make_binary(k, *v) for k, v in BINARY.items()},
     **{k: make_reduction(k, *v) for k, v in REDUCTIONS.items()}}
+
+
+def _round(x: Any, name: str | None = None) -> Any:
+    return x if getattr(getattr(x, "dtype", None), "is_integer", False) else _rounded(x, name)
+
+
+_rounded = FUNCTIONS["round"]
+FUNCTIONS["round"] = _described(_round, "round", "rint")
 
 
 def function_named(name: str) -> Callable[..., Any]:

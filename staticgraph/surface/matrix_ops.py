@@ -16,28 +16,28 @@ from .tensor import Tensor
 @recorded
 def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = float32, name: str | None = None) -> Tensor:
     """Ones on the diagonal, the same for each of a batch."""
-    with op_scope(name, "eye") as label:
+    with op_scope(name, "eye"):
         (rows,) = sizes_from(num_rows, "num_rows")
         columns = rows if num_columns is None else sizes_from(num_columns, "num_columns")[0]
         lead = () if batch_shape is None else sizes_from(batch_shape, "batch_shape")
         kind = as_dtype(dtype)
-        result: Tensor = emit("MatrixDiag", label, (), lambda b: b.broadcast(b.eye(rows=rows, columns=columns, dtype=kind), (*lead, rows, columns)))
+        result: Tensor = emit("Eye" if rows == columns else "EyeRectangular", "diag" if rows == columns else "set_diag", (), lambda b: b.broadcast(b.eye(rows=rows, columns=columns, dtype=kind), (*lead, rows, columns)))
         return result
 
 
-def _unary(public: str, tf: str, build: Callable[..., Any], doc: str, argument: str = "input") -> Callable[..., Any]:
+def _unary(public: str, tf: str, build: Callable[..., Any], doc: str, argument: str = "input", default: str = "") -> Callable[..., Any]:
     @recorded
     def f(input: Any = None, name: str | None = None, diagonal: Any = None) -> Any:
         given = diagonal if input is None else input
-        with op_scope(name, tf, given) as label:
+        with op_scope(name, default or tf, given) as label:
             return emit(tf, label, (convert(given, name=argument),), build)
     f.__name__ = f.__qualname__ = public
     f.__doc__ = doc
     return f
 
 
-matrix_diag = _unary("matrix_diag", "MatrixDiag", lambda b, n: b.diag(n), "Matrices with the last axis on their diagonals.", "diagonal")
-matrix_diag_part = _unary("matrix_diag_part", "MatrixDiagPart", lambda b, n: b.diag_part(n), "The diagonals of the last two axes.")
+matrix_diag = _unary("matrix_diag", "MatrixDiag", lambda b, n: b.diag(n), "Matrices with the last axis on their diagonals.", "diagonal", "diag")
+matrix_diag_part = _unary("matrix_diag_part", "MatrixDiagPart", lambda b, n: b.diag_part(n), "The diagonals of the last two axes.", default="diag_part")
 trace = _unary("trace", "Trace", lambda b, n: b.sum(b.diag_part(n), axis=(-1,)), "Sums of the diagonals of the last two axes.")
 
 
@@ -68,7 +68,7 @@ def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | Non
 @recorded
 def matrix_set_diag(input: Any, diagonal: Any, name: str | None = None) -> Any:
     """The matrices with other diagonals."""
-    with op_scope(name, "MatrixSetDiag", input, diagonal) as label:
+    with op_scope(name, "set_diag", input, diagonal) as label:
         def build(b: Any, n: Any, d: Any) -> Any:
             rows, columns = n.shape[-2:]
             on = b.broadcast(b.eye(rows=rows, columns=columns, dtype=as_dtype("bool")), n.shape)

@@ -8,14 +8,21 @@ from ..errors import ShapeError
 from ..ops.helpers import move_axis, normalize_axis
 from .array_ops import embedding_lookup, one_hot, top_k
 from .deferred import recorded
-from .funnel import convert, dynamic, emit, is_dynamic, op_scope, operands
+from .funnel import convert, dynamic, each_named, emit, is_dynamic, op_scope, operands
 from .math_ops import FUNCTIONS, cast, matmul
 from .random_ops import dropout
 from .sizes import one_of, sizes_from, static_axes, static_int
 
 relu, relu6, elu, selu, softplus, softsign = (FUNCTIONS[k] for k in ("relu", "relu6", "elu", "selu", "softplus", "softsign"))
 sigmoid, tanh, log_sigmoid, silu, l2_loss = (FUNCTIONS[k] for k in ("sigmoid", "tanh", "log_sigmoid", "silu", "l2_loss"))
-swish = silu
+
+
+def swish(features: Any, name: str | None = None) -> Any:
+    """x * sigmoid(x)"""
+    if is_dynamic((features,)):
+        return dynamic("silu", features)
+    with op_scope(name, "IdentityN", features, beside=("Sigmoid", "mul", "Identity")) as label:
+        return emit("Swish", label, (convert(features, name="features"),), lambda b, n: b.silu(n))
 
 
 def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Any:
@@ -34,14 +41,21 @@ def gelu(features: Any, approximate: bool = True, name: str | None = None) -> An
         return emit("Gelu", label, (convert(features, name="features"),), lambda b, n: b.gelu(n, approximate=approximate))
 
 
+# what TF makes of a softmax along another axis than the last, next to the operation that has the name
+_MOVES = ("Rank", "Rank", "Sub", "range", "range", "concat", "transpose", None, "Sub", "range", "range", "concat")
+
+
 def _soft(ir: str, tf: str) -> Any:
     def f(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
         k = one_of("axis", axis, dim=dim)
         k = -1 if k is None else static_int(k, "axis")
         if is_dynamic((logits,)):
             return dynamic(ir, logits, axis=k)
-        with op_scope(name, tf, logits) as label:
-            return emit(tf, label, (convert(logits, name="logits"),), lambda b, n: getattr(b, ir)(n, axis=k))
+        moved = k not in (-1, len(logits.shape) - 1) if hasattr(logits, "node") else False
+        beside = tuple(n or tf for n in _MOVES) if moved else ()
+        with op_scope(name, "transpose" if moved else tf, logits, beside=beside) as label:
+            x = convert(logits, name="logits")
+            return emit("SoftmaxOfAxis" if moved else tf, label, (x,), lambda b, n: getattr(b, ir)(n, axis=k))
     f.__name__ = ir
     f.__doc__ = f"{ir} along an axis (default: the last)."
     return f
@@ -67,7 +81,7 @@ def _xent(stop: bool, tf_name: str) -> Any:
                 at, last = normalize_axis(k, len(q.shape)), len(q.shape) - 1
                 p, q = move_axis(b, p, at, last), move_axis(b, q, at, last)
                 return b.softmax_cross_entropy_with_logits(b.stop_gradient(p) if stop else p, q)
-            return emit("SoftmaxCrossEntropyWithLogits", "Reshape_2", (y, z), build)
+            return emit("SoftmaxCrossEntropyWithLogits", "Reshape_2", (y, z), build, more=stop)
     f.__name__ = tf_name
     f.__doc__ = "-sum(labels * log_softmax(logits)) over an axis (default: the last)" + ("; labels get no gradient." if stop else ".")
     return f
@@ -82,7 +96,7 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any 
     if _sentinel is not None or labels is None or logits is None:
         raise ValueError("Only call `sparse_softmax_cross_entropy_with_logits` with named arguments (labels=..., logits=..., ...)")
     with op_scope(name, "SparseSoftmaxCrossEntropyWithLogits", labels, logits):
-        return emit("SparseSoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits",
+        return emit("SparseSoftmaxCrossEntropyWithLogits", name or "SparseSoftmaxCrossEntropyWithLogits",
                     (convert(labels, name="labels"), convert(logits, name="logits")), lambda b, p, q: b.sparse_softmax_cross_entropy_with_logits(p, q))
 
 
@@ -104,7 +118,7 @@ def weighted_cross_entropy_with_logits(targets: Any = None, logits: Any = None, 
         def build(b: Any, zn: Any, yn: Any, wn: Any) -> Any:
             weight = b.add(b.mul(b.sub(wn, b.like(wn, 1)), yn), b.like(yn, 1))
             return b.add(b.mul(b.sub(b.like(yn, 1), yn), zn), b.mul(weight, b.add(b.log1p(b.exp(b.neg(b.abs(zn)))), b.relu(b.neg(zn)))))
-        return emit("LogisticLoss", label, (z, y, w), build)
+        return emit("WeightedLogisticLoss", label, (z, y, w), build)
 
 
 @recorded
@@ -125,12 +139,14 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
 
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
     """x @ weights + biases"""
-    return bias_add(matmul(x, weights), biases, name=name or "xw_plus_b")
+    with op_scope(name, "xw_plus_b", x, weights, biases) as label:
+        return bias_add(matmul(x, weights), biases, name=label)
 
 
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
     """relu(x @ weights + biases)"""
-    return relu(xw_plus_b(x, weights, biases), name or "relu_layer")
+    with op_scope(name, "relu_layer", x, weights, biases) as label:
+        return relu(xw_plus_b(x, weights, biases), label)
 
 
 def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_dims: Any = None, keepdims: Any = None) -> Any:
@@ -140,7 +156,8 @@ def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_
         ax = static_axes(axes)
         ax = ax if isinstance(ax, tuple) else (ax,)
         keep = bool(one_of("keepdims", keepdims, keep_dims=keep_dims))
-        return emit("Moments", "Squeeze", (t,), lambda b, n: b.moments(n, axis=ax, keepdims=keep))
+        made: tuple[Any, ...] = emit("Moments", "Squeeze", (t,), lambda b, n: b.moments(n, axis=ax, keepdims=keep))
+        return each_named(made, "Squeeze")
 
 
 def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float, name: str | None = None) -> Any:
@@ -157,7 +174,7 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
                 inv = b.mul(inv, more.pop(0))
             y = b.mul(b.sub(n, m), inv)
             return b.add(y, shift) if shift is not None else y
-        return emit("BatchNorm", "add_1", ins, build)
+        return emit("BatchNorm", "add_1", ins, build, more=scale is not None)
 
 
 def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float = 1e-5, name: str | None = None) -> Any:
@@ -181,13 +198,13 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
 
 def in_top_k(predictions: Any, targets: Any, k: int, name: str | None = None) -> Any:
     """Whether each target is among the k largest predictions of its row."""
-    with op_scope(name, "in_top_k", predictions, targets) as label:
+    with op_scope(name, "in_top_k", predictions, targets):
         def build(b: Any, p: Any, t: Any) -> Any:
             rank = len(p.shape)
             own = b.take_along(p, b.expand_dims(t, axis=rank - 1))
             above = b.sum(b.cast(b.greater(p, own), dtype=t.dtype), axis=(rank - 1,))
             return b.less(above, b.like(t, k))
-        return emit("InTopKV2", label, (convert(predictions, name="predictions"), convert(targets, name="targets")), build)
+        return emit("InTopKV2", name or "InTopKV2", (convert(predictions, name="predictions"), convert(targets, name="targets")), build)
 
 
 def _strides(value: Any, data_format: str) -> tuple[int, int]:

@@ -43,7 +43,7 @@ NotDifferentiable.__doc__ = "A registered gradient that is None for every input.
 
 def overridden(g: Graph, op: Operation, nodes: Sequence[Node]) -> Sequence[Node]:
     """The nodes of a new operation, with the gradient that the maps in force name for its type."""
-    name = next((m[op.type] for m in reversed(g._gradient_overrides) if op.type in m), None)
+    name = next((m[op.construct] for m in reversed(g._gradient_overrides) if op.construct in m), None)
     if name is None or not op.inputs:
         return nodes
     return [g.builder.apply(_with_rule(g, op, nodes, k, name), (n, *(t.node for t in op.inputs)), {}) for k, n in enumerate(nodes)]

@@ -102,7 +102,7 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 @recorded
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
     """Means of segments; 0 for one without members."""
-    with op_scope(name, "UnsortedSegmentMean", data, segment_ids) as label:
+    with op_scope(name, "UnsortedSegmentMean", data, segment_ids):
         x, ids = convert(data, name="data"), convert(segment_ids, name="segment_ids")
         _check_segments(x, ids)
         (count,) = sizes_from(num_segments, "num_segments")
@@ -110,7 +110,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
         def build(b: Any, n: Any, i: Any) -> Any:
             members = b.maximum(_segments(b, b.full(n.aval, 1), i, count), b.like(n, 1))
             return b.div(_segments(b, n, i, count), members)
-        return emit("UnsortedSegmentMean", label, (x, ids), build)
+        return emit("UnsortedSegmentMean", "truediv", (x, ids), build)
 
 
 # ---- sequences ------------------------------------------------------------------------------------------------------------------------
@@ -119,18 +119,21 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
 @recorded
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: str | None = None) -> Any:
     """True (or 1) at the first ``lengths`` places of rows of ``maxlen``."""
-    with op_scope(name, "SequenceMask", lengths, maxlen) as label:
+    with op_scope(name, "SequenceMask", lengths, maxlen):
         n = convert(lengths, name="lengths")
         if maxlen is None:
             from .math_ops import FUNCTIONS
             maxlen = FUNCTIONS["reduce_max"](n)
+            static = 1                           # the largest is at least 0
+        else:
+            static = 0
         (room,) = sizes_from(maxlen, "maxlen")
 
         def build(b: Any, x: Any) -> Any:
             shape = (*x.shape, room)
             at = b.iota(shape=shape, axis=len(shape) - 1, dtype=x.dtype)
             return b.cast(b.less(at, b.broadcast(b.expand_dims(x, axis=-1), shape)), dtype=as_dtype(dtype))
-        return emit("SequenceMask", label, (n,), build)
+        return emit("SequenceMask", "Less", (n,), build, more=static)
 
 
 @recorded
@@ -158,14 +161,14 @@ def reverse_sequence(input: Any, seq_lengths: Any = None, seq_axis: Any = None, 
 @recorded
 def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None) -> Any:
     """Indices (int32) that put an axis in order; equal elements keep theirs."""
-    with op_scope(name, "argsort", values) as label:
+    with op_scope(name, "argsort", values):
         x = convert(values, name="values")
 
         def build(b: Any, n: Any) -> Any:
             k, last = normalize_axis(axis, len(n.shape)), len(n.shape) - 1
-            got = b.argsort(move_axis(b, n, k, last), descending=direction.upper() == "DESCENDING")
-            return b.cast(move_axis(b, got, last, k), dtype=int32)
-        return emit("ArgSort", label, (x,), build)
+            down, moved = direction.upper() == "DESCENDING", move_axis(b, n, k, last)
+            return move_axis(b, b.sort(moved, descending=down), last, k), b.cast(move_axis(b, b.argsort(moved, descending=down), last, k), dtype=int32)
+        return emit("ArgSort", "TopKV2", (x,), build)[1]
 
 
 @recorded
@@ -194,7 +197,6 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Any:
 
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[Any]:
     """Coordinates of a grid of vectors: one array per vector, the first two axes exchanged for "xy"."""
-    from .array_ops import broadcast_to, reshape
     if indexing not in ("xy", "ij"):
         raise ValueError("indexing parameter must be either 'xy' or 'ij'")
     with op_scope(name, "meshgrid", *args), source.hide_own_frames():
@@ -205,8 +207,11 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[A
             place[:2] = 1, 0
         sizes: list[Any] = [None] * rank
         for k, v in enumerate(vectors):
-            sizes[place[k]] = v.node.aval.size
-        return [broadcast_to(reshape(v, tuple(-1 if j == place[k] else 1 for j in range(rank))), tuple(sizes)) for k, v in enumerate(vectors)]
+            sizes[k] = v.node.aval.size
+
+        def laid(k: int) -> Any:
+            return lambda b, v: b.broadcast_to(b.reshape(v, shape=tuple(sizes[k] if j == place[k] else 1 for j in range(rank))), shape=tuple(sizes[place.index(j)] for j in range(rank)))
+        return [emit("Mul", "mul", (v,), laid(k), weight=5, more=8 * (k == 0)) for k, v in enumerate(vectors)]
 
 
 @recorded

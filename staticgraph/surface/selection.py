@@ -16,15 +16,15 @@ from .funnel import convert, emit, is_dynamic, op_scope
 from .sizes import static_int
 
 
-def _apply(type: str, name: str | None, inputs: dict[str, Any], build: Callable[..., Any]) -> Any:
-    """``build(b, *values)`` as an operation of that type and name, or at once for define-by-run tensors."""
+def _apply(type: str, name: str | None, inputs: dict[str, Any], build: Callable[..., Any], within: str | None = None) -> Any:
+    """``build(b, *values)`` as an operation of that type and name (or called ``within`` under it), or at once for define-by-run tensors."""
     values = tuple(inputs.values())
     if is_dynamic(values):
         from ..dynamic.tensor import compute
         with source.hide_own_frames():
             return build(compute, *[x if isinstance(x, compute.value_type) else compute.const(x) for x in values])
     with op_scope(name, type, *values) as label:
-        return emit(type, label, tuple(convert(x, name=k) for k, x in inputs.items()), build)
+        return emit(type, within or label, tuple(convert(x, name=k) for k, x in inputs.items()), build)
 
 
 @recorded
@@ -47,7 +47,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str | None = None, axis: Any = No
             raise ShapeError(f"Shapes {shape_text(covered)} and {shape_text(inner)} are incompatible")
         flat = b.reshape(x, shape=(*shape[:at], product(inner), *shape[at + len(inner):]))
         return b.take(flat, true_positions(b, m), axis=at)
-    return _apply("boolean_mask", name, {"tensor": tensor, "mask": mask}, build)
+    return _apply("boolean_mask", name, {"tensor": tensor, "mask": mask}, build, "GatherV2")
 
 
 def where_true(condition: Any, name: str | None = None) -> Any:

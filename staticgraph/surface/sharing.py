@@ -210,7 +210,7 @@ def _initial(full: str, shape: Any, kind: DType, init: Any, dtype: Any) -> Any:
     if init is not None and not callable(init):
         if shape is not None:
             raise ValueError("If initializer is a constant, do not specify shape.")
-        return init if isinstance(init, Tensor) else convert(init, kind if dtype is not None else None, full + "/Initializer/Const")
+        return init if isinstance(init, Tensor) else convert(init, kind if dtype is not None else None, full + "/initial_value")
     if shape is None:
         raise ValueError(f"Shape of a new variable ({full}) must be fully defined, but instead was <unknown>.")
     static = TensorShape(shape)

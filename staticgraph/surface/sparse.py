@@ -10,6 +10,7 @@ import numpy as np
 from .. import source
 from ..dtypes import int64
 from .array_ops import placeholder
+from .constructs import operand_nodes
 from .deferred import recorded
 from .funnel import convert, emit, op_scope, operands
 from .shapes import TensorShape
@@ -24,7 +25,8 @@ class SparseTensor:
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         with source.hide_own_frames():
-            self.indices, self.values, self.dense_shape = convert(indices, int64, "indices"), convert(values, name="values"), convert(dense_shape, int64, "dense_shape")
+            with op_scope(None, "SparseTensor", indices, values, dense_shape):
+                self.indices, self.values, self.dense_shape = convert(indices, int64, "indices"), convert(values, name="values"), convert(dense_shape, int64, "dense_shape")
             if len(self.indices.node.shape) != 2 or len(self.values.node.shape) != 1 or len(self.dense_shape.node.shape) != 1:
                 raise ValueError(f"a SparseTensor needs indices of rank 2, values and dense_shape of rank 1, got {self.indices.shape}, {self.values.shape}, {self.dense_shape.shape}")
 
@@ -71,11 +73,11 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     with source.hide_own_frames():
         rank = TensorShape(shape).ndims
         prefix = f"{name}/" if name else ""
+        known_shape = TensorShape(shape).is_fully_defined()
+        sizes = np.array(TensorShape(shape).as_list(), np.int64) if known_shape else placeholder(int64, [rank], f"{prefix}shape" if name else None)
         values = placeholder(dtype, [None], f"{prefix}values" if name else None)
         indices = placeholder(int64, [None, rank], f"{prefix}indices" if name else None)
-        if TensorShape(shape).is_fully_defined():
-            return SparseTensor(indices, values, np.array(TensorShape(shape).as_list(), np.int64))
-        return SparseTensor(indices, values, placeholder(int64, [rank], f"{prefix}shape" if name else None))
+        return SparseTensor(indices, values, sizes)
 
 
 @recorded
@@ -92,19 +94,20 @@ def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any, 
             if not v.shape:
                 v = b.broadcast_to(v, shape=(i.shape[0],))
             return b.scatter_nd_update(b.broadcast(d, sizes), i, v)
-        result: Tensor = emit("SparseToDense", label, (at, values, default), build)
+        result: Tensor = emit("SparseToDense", label, (at, values, default), build, more=operand_nodes(output_shape))
         return result
 
 
 def sparse_tensor_to_dense(sp_input: SparseTensor, default_value: Any = 0, validate_indices: bool = True, name: str | None = None) -> Tensor:
     """The dense array of a sparse tensor."""
-    result: Tensor = sparse_to_dense(sp_input.indices, sp_input.dense_shape, sp_input.values, default_value, validate_indices, name)
-    return result
+    with op_scope(name, "SparseToDense", sp_input.values, beside=() if default_value else ("zeros",)) as label:
+        result: Tensor = sparse_to_dense(sp_input.indices, sp_input.dense_shape, sp_input.values, default_value, validate_indices, label)
+        return result
 
 
 def sparse_tensor_dense_matmul(sp_a: SparseTensor, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None) -> Tensor:
     """A sparse matrix times a dense one: each value times a row, summed by row."""
-    with op_scope(name, "SparseTensorDenseMatMul", sp_a.values, b) as label:
+    with op_scope(name, "SparseTensorDenseMatMul", sp_a.values, b):
         dense = convert(b, sp_a.dtype, "b")
         rows = sizes_from(sp_a.dense_shape, "dense_shape")[1 if adjoint_a else 0]
 
@@ -118,7 +121,7 @@ def sparse_tensor_dense_matmul(sp_a: SparseTensor, b: Any, adjoint_a: bool = Fal
             parts = bb.mul(bb.gather(m, inner, axis=0), bb.reshape(v, shape=(n, 1)))
             from ..ir.aval import Aval
             return bb.scatter_add(bb.zeros(Aval((rows, m.shape[1]), v.dtype)), out, parts)
-        result: Tensor = emit("SparseTensorDenseMatMul", label, (sp_a.indices, sp_a.values, dense), build)
+        result: Tensor = emit("SparseTensorDenseMatMul", "SparseTensorDenseMatMul", (sp_a.indices, sp_a.values, dense), build)
         return result
 
 

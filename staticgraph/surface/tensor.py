@@ -63,6 +63,7 @@ class Operation:
 
     def __init__(self, graph: Any, name: str, type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, weight: int = 1) -> None:
         self.graph, self.name, self.type = graph, name, type
+        self.construct = type                # what it is here, where ``type`` is the last of several nodes of TF1
         self.inputs: list[Any] = list(inputs)
         self.outputs: list[Tensor] = []
         self.attrs = dict(attrs or {})

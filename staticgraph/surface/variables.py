@@ -56,9 +56,13 @@ class Variable:
                 raise NotImplementedError("variable_def is not available: give an initial value")
             g = get_default_graph()
             with g.control_dependencies(None):
-                value = initial_value() if callable(initial_value) else initial_value
                 base = name or "Variable"
                 own = g.unique_name(base, mark_as_used=False)
+                value = initial_value
+                if callable(initial_value):
+                    with g.name_scope(own + "/Initializer/"):
+                        value = initial_value()
+                        value = value if isinstance(value, Tensor) else convert(value, None if dtype is None else as_dtype(dtype), "initial_value")
                 kind = None if dtype is None else as_dtype(dtype)
                 if not isinstance(value, Tensor):
                     value = convert(value, kind, f"{own[len(g._scope):]}/initial_value")
@@ -224,8 +228,9 @@ class Variable:
                 raise NotImplementedError(f"only slices with bounds known while building can be assigned: {error}") from None
             where = np.stack(np.unravel_index(picked, shape), -1)            # the index tuple of each element
             t = convert(value, self.base_dtype, "value")
-            wide = emit("BroadcastTo", "updates", (t,), lambda b, n: b.broadcast(n, where.shape[:-1]))
-            return self.scatter_nd_update(where, wide, label)
+            rows = emit("Const", "indices", (), lambda b: b.const(where), weight=0)
+            wide = emit("BroadcastTo", "updates", (t,), lambda b, n: b.broadcast(n, where.shape[:-1]), weight=0)
+            return self._effect("variable_scatter_nd_update", "StridedSliceAssign", label, wide, rows, "updates")
 
     def __iter__(self) -> Any:
         raise TypeError("'Variable' object is not iterable.")
@@ -396,6 +401,7 @@ def report_uninitialized_variables(var_list: Sequence[Variable] | None = None, n
             report.op = Operation(g, g.operation_name("boolean_mask/GatherV2"), "GatherV2", (flags,))
             report.op.site, report.op.outputs = flags.op.site, [report]
             g.operations[report.op.name] = report.op
+            g.op_count += 29                 # what selects the names
             return report
 
 
@@ -427,5 +433,7 @@ def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Any 
         real = [t for t in tensors if t is not None]
         if not real:
             raise ValueError("Must have at least one Tensor or Operation")
-        with g.name_scope(name or "tuple"), g.control_dependencies([*real, *(control_inputs or ())]):
-            return [None if t is None else identity(t) for t in tensors]
+        with g.name_scope(name or "tuple") as scope:
+            ready = group(*real, *(control_inputs or ()))
+        with g.name_scope(scope), g.control_dependencies([ready]):
+            return [None if t is None else identity(t, "control_dependency") for t in tensors]

@@ -31,7 +31,7 @@ def test_002_constants_made_of_python_operands_are_named_under_the_operation(fre
     a = tf.placeholder(tf.float32, [2], name="a")
     calls = [(lambda: a + 1, "add/y add"), (lambda: 2 * a, "mul/x mul"), (lambda: tf.add(a, 1.0), "Add_1/y Add_1"), (lambda: a / 3, "truediv/y truediv"),
              (lambda: tf.maximum(a, 0.0), "Maximum/y Maximum"), (lambda: tf.matmul([[1.0]], [[2.0]]), "MatMul/a MatMul/b MatMul"),
-             (lambda: tf.stack([y, 1.0]), "stack/values_1 stack"), (lambda: tf.add_n([y, 1.0]), "AddN/inputs_1 AddN"), (lambda: tf.exp(1.0), "Exp/x Exp"),
+             (lambda: tf.stack([y, 1.0]), "stack/1 stack"), (lambda: tf.add_n([y, 1.0]), "AddN/inputs_1 AddN"), (lambda: tf.exp(1.0), "Exp/x Exp"),
              (lambda: tf.pow(a, 2.0, name="power"), "power/y power")]
     assert [made_by(fresh_graph, f) for f, _ in calls] == [names.split() for _, names in calls]
     assert fresh_graph.get_tensor_by_name("y:0") is y and tf.constant(1.0).name == "Const:0"
