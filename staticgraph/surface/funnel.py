@@ -139,6 +139,8 @@ def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Calla
 
 def each_named(outputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
     """Outputs of one operation of ours that are operations in TF1: the first keeps its name, the others are ``name_1`` ..."""
+    if not isinstance(outputs[0], Tensor):   # define-by-run
+        return tuple(outputs)
     first = outputs[0].op
     made = [outputs[0]]
     with first.graph.lock:
