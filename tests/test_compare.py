@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -197,6 +200,58 @@ def test_jax_by_translation_and_by_the_users_function():
     got = sg.compare(formula, x, y, **others, **FAST)
     assert got.equal and got.row("JAX, jit").gradients is not None and jnp.zeros(1, float).dtype != np.float64          # the setting is as it was
     assert sg.compare(formula, x, y, jax=lambda a, b: ((a + b) * jnp.sin(a)).sum(), **others, **FAST).equal
+
+
+def test_tensorflow_by_translation_and_by_the_users_function():
+    tf = pytest.importorskip("tensorflow")
+    others = {"torch": False, "jax": False, "numpy": False}
+    got = sg.compare(formula, x, y, **others, **FAST)
+    row = got.row("TensorFlow, graph")
+    assert got.equal and row.gradients is not None and row.dispatches == 1 and "tf.math.sin(a0)" in got.sources["TensorFlow, graph"]
+    assert sg.compare(formula, x, y, tensorflow=lambda a, b: tf.reduce_sum((a + b) * tf.sin(a)), **others, **FAST).equal
+    assert sg.compare(formula, x, y, tensorflow=tf.function(lambda a, b: tf.reduce_sum((a + b) * tf.sin(a))), **others, **FAST).equal
+    wrong = sg.compare(formula, x, y, tensorflow=lambda a, b: tf.reduce_sum((a + b) * tf.stop_gradient(tf.sin(a))), **others, **FAST)
+    assert not wrong.equal and wrong.row("TensorFlow, graph").values <= 256 < wrong.row("TensorFlow, graph").gradients
+
+
+def test_tensorflow_gives_whole_gradients_of_gathered_rows_and_zeros_of_what_is_not_connected():
+    pytest.importorskip("tensorflow")
+    table, other = np.arange(12.0).reshape(4, 3), np.ones(2)
+    got = sg.compare(lambda p: sg.reduce_sum(sg.square(sg.gather(p["table"], np.array([1, 1, 3])))), {"table": table, "other": other}, torch=False, jax=False, **FAST)
+    assert got.equal and not got.results["TensorFlow, graph"][1][0].any() and np.allclose(got.results["TensorFlow, graph"][1][1][1], 4 * table[1])
+
+
+def test_loading_tensorflow_writes_nothing_and_is_counted_apart(tmp_path):
+    pytest.importorskip("tensorflow")
+    program = ("import numpy as np, staticgraph as sg\n"
+               "r = sg.compare(lambda x: sg.reduce_sum(sg.sin(x)), np.ones(3), torch=False, jax=False, levels=['O0'], seconds=0.01)\n"
+               "row = r.row('TensorFlow, graph')\n"
+               "assert r.equal and row.imported > row.first_call > 0 and '1 thread' in row.note and 'loaded on the way' in r.text()\n"
+               "assert 'TF_CPP_MIN_LOG_LEVEL' not in __import__('os').environ\n")
+    clean = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=clean)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("module, reason", [("raise ImportError('libcuda.so.1: cannot open shared object file')", "ImportError: libcuda.so.1"), ("import sys; sys.exit(3)", "SystemExit: 3"),
+                                            ("1 / 0", "ZeroDivisionError: division by zero"), ("__version__ = '1.15'", "not TensorFlow 2: it has no tf.function")])
+def test_a_library_that_cannot_be_loaded_is_a_row_with_the_reason(module, reason, tmp_path, monkeypatch):
+    (tmp_path / "tensorflow.py").write_text(module)
+    for name in [n for n in sys.modules if n.partition(".")[0] == "tensorflow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    got = sg.compare(formula, x, y, torch=False, jax=False, **FAST)
+    row = got.row("TensorFlow, graph")
+    assert got.equal and not row.ran and not row.failed and row.note.startswith("not available: ") and reason in row.note
+    sys.modules.pop("tensorflow", None)
+
+
+def test_staticgraph_in_place_of_tensorflow_is_no_peer():
+    program = ("import numpy as np, staticgraph as sg, staticgraph.compat.v1 as tf\ntf.install_as_tensorflow()\n"
+               "r = sg.compare(lambda x: sg.reduce_sum(sg.sin(x)), np.ones(3), torch=False, jax=False, levels=['O0'], seconds=0.01)\n"
+               "assert r.equal and 'gives staticgraph here' in r.row('TensorFlow, graph').note, r.text()\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 # ---- what is shown ---------------------------------------------------------------------------------------------------------------

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections import Counter
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from derived import close, reference, samples_of
+from native import Case, as_tuple
 
 import staticgraph as sg
-from staticgraph.tools.compare_modes import Problem, _jax_floats, trace
+from staticgraph.ir.opdef import OPS
+from staticgraph.tools.compare_modes import Problem, trace
+from staticgraph.tools.compare_peers import PEERS, _jax_settings
 from staticgraph.tools.translate import TABLES, NoCounterpart, runnable, translate
 
 rng = np.random.default_rng(0)
@@ -44,12 +49,18 @@ FUNCTIONS = {
 def run(fn, args, library):
     p = Problem.of(fn, args, None, 1)
     t = trace(p)
-    text, extra, _ = translate(t.ledger.ir, [f.node for f in t.feeds], [v.node for v in t.values], library)
-    module = importlib.import_module({"numpy": "numpy", "torch": "torch", "jax": "jax.numpy"}[library])
-    convert = getattr(module, "tensor" if library == "torch" else "asarray")
-    with _jax_floats(True) if library == "jax" else nullcontext():
+    return ran(t.ledger.ir, [f.node for f in t.feeds], [v.node for v in t.values], p.leaves, library)
+
+
+def ran(graph, feeds, outputs, arrays, library):
+    """Results of the translation, as arrays."""
+    text, extra, _ = translate(graph, feeds, outputs, library)
+    PEERS[library].start(1)
+    module = importlib.import_module("jax.numpy" if library == "jax" else library)
+    convert = getattr(module, {"torch": "tensor", "tensorflow": "constant"}.get(library, "asarray"))
+    with _jax_settings(True) if library == "jax" else nullcontext():
         f = runnable(text, {k: c if callable(c) else convert(c) for k, c in extra.items()}, library)
-        return [np.asarray(o) for o in f(*map(convert, p.leaves))]
+        return [np.asarray(o) for o in f(*map(convert, arrays))]
 
 
 @pytest.mark.parametrize("library", TABLES)
@@ -75,6 +86,46 @@ def test_windows_are_translated(strides, padding, library):
     assert np.allclose(got, sg.function(fn)(image, filters), rtol=1e-12, atol=1e-13)
 
 
+# what a library does otherwise with its own right: op, and the number of samples
+OTHER = {("tensorflow", "squared_difference"): 1,                    # not of uint8
+         ("tensorflow", "clip"): 1,                                  # where the lower bound is above the upper one
+         ("tensorflow", "gather"): 1, ("tensorflow", "gather_nd"): 2,            # negative indices are refused
+         ("tensorflow", "prod"): 1}                                   # numbers below 1e-38 are 0
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("library", TABLES)
+def test_every_entry_computes_what_the_record_says(library):
+    """On the samples of the op's own record, but those with infinities, NaN and the smallest and largest numbers."""
+    pytest.importorskip(library)
+
+    def plain(a):
+        return np.asarray(a).dtype.kind != "f" or (np.isfinite(a) & (np.abs(a) < 1e6) & ((np.abs(a) > 1e-6) | (np.asarray(a) == 0))).all()
+    wrong, checked = Counter(), 0
+    for name in set(TABLES[library]()) - {"get"}:
+        op = OPS[name]
+        samples = samples_of(op)
+        for s in [*samples[:2], samples[-1]] if library == "jax" else samples:       # JAX compiles each: some
+            if not all(map(plain, s.arrays)):
+                continue
+            case = Case()
+            outputs = as_tuple(case.b.call(op, *map(case.feed, s.arrays), **s.attrs))
+            try:
+                got = ran(case.graph, case.feeds, outputs, case.values, library)
+            except NoCounterpart:
+                continue
+            except Exception as error:
+                print(name, s.attrs, error)
+                wrong[library, name] += 1
+                continue
+            checked += 1
+            if not all(close(g, w, op, 300) for g, w in zip(got, reference(op, s), strict=True)):
+                print(name, s.attrs, got, reference(op, s))
+                wrong[library, name] += 1
+    assert wrong == {k: n for k, n in OTHER.items() if k[0] == library}
+    assert checked > (120 if library == "jax" else 700)
+
+
 def test_what_has_no_counterpart_is_named_with_its_line():
     with pytest.raises(NoCounterpart, match=r"while_loop at test_translate\.py:\d+ has no counterpart in numpy: give .* numpy=\.\.\."):
         run(lambda a: sg.while_loop(lambda k, b: k < 3, lambda k, b: (k + 1, b * 2.0), (0, a))[1], (x,), "numpy")
@@ -86,3 +137,14 @@ def test_what_has_no_counterpart_is_named_with_its_line():
 def test_negative_steps_are_refused_for_pytorch():
     with pytest.raises(NoCounterpart, match="negative steps"):
         run(lambda a: a[::-1], (x,), "torch")
+
+
+@pytest.mark.parametrize("library", TABLES)
+def test_means_of_integers_are_not_translated(library):
+    pytest.importorskip(library)
+    whole = lambda a: sg.reduce_mean(a)
+    if library == "tensorflow":                                      # as here, its mean of integers is one
+        assert run(whole, (labels,), library) == [2]
+    else:
+        with pytest.raises(NoCounterpart, match="mean of integers"):
+            run(whole, (labels,), library)

@@ -10,8 +10,10 @@ import numpy as np
 from .. import source
 from ..config import LEVELS
 from .compare_measure import Memory, Timing, distance, memory_of, passes_of, times
-from .compare_modes import Failure, Mode, Problem, has_floats, own_modes, peer_modes
+from .compare_modes import Failure, Mode, Problem, has_floats, own_modes
+from .compare_peers import peer_modes
 from .compare_report import Report, Row
+from .compare_report import seconds as seconds_of
 
 PASSES = 5000                                # nodes up to which passes are run one by one
 TOLERANCE = 256.0                            # in units of the largest element's last place: what other orders of summation give
@@ -25,8 +27,8 @@ def compare(fn: Callable[..., Any], *args: Any, argnums: Any = None, numpy: Any 
     results. ``args`` are arrays or nested arrays. ``argnums`` says by which arguments; by default the first, if it is a dict, list or tuple
     (parameters), else all floats.
 
-    Modes: ``dynamic``; ``static interpreted`` (no passes, NumPy); ``static O0``, ``O1``, ``O2`` (those in ``levels``); NumPy, PyTorch and JAX where installed, by a
-    translation of the traced graph. ``numpy=``, ``torch=``, ``jax=``, ``tensorflow=`` give counterparts of ``fn`` in those libraries (called with
+    Modes: ``dynamic``; ``static interpreted`` (no passes, NumPy); ``static O0``, ``O1``, ``O2`` (those in ``levels``); NumPy, PyTorch, JAX and TensorFlow where
+    installed, by a translation of the traced graph. ``numpy=``, ``torch=``, ``jax=``, ``tensorflow=`` give counterparts of ``fn`` in those libraries (called with
     their arrays, nested like ``args``); False leaves one out. A mode that fails is a row with its reason and the user's line.
 
     Results are equal within ``tolerance`` units in the last place of each array's largest element; time is measured in turns for about
@@ -51,7 +53,7 @@ def compare(fn: Callable[..., Any], *args: Any, argnums: Any = None, numpy: Any 
         best = next((m for m in reversed(ran) if m.executable is not None), None)
         stages, remark = _passes(best) if best is not None else ([], "")
         draws = best is not None and any(i.kind == "stream" for i in best.executable.inputs)
-        remarks = [*([remark] if remark else []), *(["the function draws random numbers: each mode draws its own, so results differ"] if draws else [])]
+        remarks = [*([remark] if remark else []), *(["the function draws random numbers: each mode draws its own, so results differ"] if draws else []), *_imports(ran)]
         return Report(name=_name(fn), shapes=_shapes(p), reference=reference, tolerance=tolerance, threads=threads, rows=rows,
                       passes=stages, remarks=remarks, results=results,
                       timelines={m.name: memories[m.name].timeline for m in ran if memories[m.name].timeline}, sources={m.name: m.code for m in ran if m.code}, drawing=_drawing(p) if best is not None else "")
@@ -65,6 +67,12 @@ def _passes(m: Mode) -> tuple[list[dict[str, Any]], str]:
         return passes_of(m.executable, m.written), ""
     except Exception as error:               # a view beside the comparison: it must not take the comparison with it
         return [], f"passes could not be shown one by one: {type(error).__name__}: {error}"
+
+
+def _imports(ran: list[Mode]) -> list[str]:
+    """What loading other libraries took."""
+    told = [f"{m.name.partition(',')[0]} {seconds_of(m.imported)}" for m in ran if m.imported]
+    return [f"loaded on the way, in no number above: {', '.join(told)}"] if told else []
 
 
 def _name(fn: Any) -> str:
@@ -118,7 +126,7 @@ def _row(m: Mode | Failure, reference: str, results: dict[str, Any], clocks: dic
     base = clocks[reference]
     row = Row(m.name, m.kind, note=m.note, values=values, gradients=gradients, seconds=clock.median, low=clock.low, high=clock.high, best=clock.best,
               rounds=clock.rounds, first_call=m.first, dispatches=m.dispatches, kernels=len(m.executable.report.kernels) if m.executable is not None else None,
-              intermediates=memory.intermediates, peak=memory.peak, traffic=memory.traffic)
+              intermediates=memory.intermediates, peak=memory.peak, traffic=memory.traffic, imported=m.imported)
     row.equal = all(d is None or d <= tolerance for d in (values, gradients))
     # the dynamic mode pays the same at every call, its first included
     row.breakeven = breakeven(m.first, clock.median, base.median, base.median) if m.name != reference else None

@@ -10,8 +10,8 @@ from .compare_report import Report, count, seconds, size
 
 # dark enough on white for a weak projector, told apart by colour-blind eyes (after M. Okabe, K. Ito), and never the only mark: everything has its name
 COLOURS = {"dynamic": "#c8451b", "static interpreted": "#6d6d6d", "static O0": "#3f8fcf", "static O1": "#2470ad", "static O2": "#0b4f8a", "NumPy": "#8a6d00",
-           "PyTorch": "#7a3fa0", "JAX, jit": "#1f7a4d", "TensorFlow": "#a0457a"}
-_DASHES = {"static O0": "4 6", "static O1": "10 6", "PyTorch": "14 5 3 5", "JAX, jit": "14 5", "NumPy": "3 5", "static interpreted": "8 4"}
+           "PyTorch": "#7a3fa0", "JAX, jit": "#1f7a4d", "TensorFlow, graph": "#a0457a"}
+_DASHES = {"static O0": "4 6", "static O1": "10 6", "PyTorch": "14 5 3 5", "JAX, jit": "14 5", "TensorFlow, graph": "3 5 3 10", "NumPy": "3 5", "static interpreted": "8 4"}
 KEYS = ("time", "paid", "dispatches", "passes", "timeline", "bytes")
 
 
@@ -39,7 +39,7 @@ def time_per_step(r: Report) -> Chart | None:
 def paid(r: Report) -> Chart | None:
     """All time spent after n calls, the first call included."""
     known = {x.name: x for x in r.rows if x.seconds is not None}
-    chosen = [known[n] for n in ("dynamic", "static interpreted", "static O2", "PyTorch", "JAX, jit", "TensorFlow") if n in known]
+    chosen = [known[n] for n in ("dynamic", "static interpreted", "static O2", "PyTorch", "JAX, jit", "TensorFlow, graph") if n in known]
     base = known.get("dynamic")
     if base is None or len(chosen) < 2:
         return None

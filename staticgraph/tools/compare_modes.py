@@ -1,15 +1,14 @@
-"""The modes that ``sg.compare`` runs, each as a ``step``: values of a function and its gradients, from arrays.
+"""Our own modes of ``sg.compare``, each as a ``step``: values of a function and its gradients, from arrays.
 
 Every mode is made anew for a comparison; what a user would do once (convert arguments, trace, compile) is done before ``step`` and counts as the
-first call.
+first call. ``compare_peers`` makes the modes of other libraries.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib.util
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -21,7 +20,7 @@ from ..config import Config
 from ..ir import walk
 from ..ir.builder import to_array
 from ..surface import nest
-from .translate import NoCounterpart, runnable, translate
+from .translate import NoCounterpart
 
 
 @dataclass
@@ -78,6 +77,7 @@ class Mode:
     written: int = 0                         # nodes of the graph as the function wrote it
     code: str = ""                           # a peer's translation
     around: Callable[[], Any] | None = None  # a context in which it runs
+    imported: float | None = None            # seconds of the library's import and start, where they fell into this comparison
 
     def inside(self) -> Any:
         """The context in which its steps run."""
@@ -259,171 +259,3 @@ def own_modes(p: Problem, levels: Sequence[str]) -> list[Mode | Failure]:
         out[name] = again = made[name][1]()
         again.first = first
     return [out[name] for name in made]
-
-
-# ---- peers -----------------------------------------------------------------------------------------------------------------------
-
-
-def peer_modes(p: Problem, given: dict[str, Any]) -> list[Mode | Failure]:
-    """NumPy, PyTorch, JAX and TensorFlow where installed: by the user's function, else by a translation of the traced graph; False leaves one out."""
-    out: list[Mode | Failure] = []
-    makers = {"numpy": _numpy, "torch": _torch, "jax": _jax, "tensorflow": _tensorflow}
-    titles = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX, jit", "tensorflow": "TensorFlow"}
-    for library, make in makers.items():
-        fn = given.get(library)
-        if fn is False:
-            continue
-        if importlib.util.find_spec(library) is None:
-            if fn is not None:
-                out.append(Failure(titles[library], "peer", f"{library} is not installed", missing=True))
-            continue
-        if library == "tensorflow" and fn is None:
-            continue                         # no translation: only by the user's function
-        try:
-            mode = make(p, fn, titles[library])
-            with mode.inside():
-                mode.read(mode.step())
-            out.append(mode)
-        except Exception as error:
-            out.append(failure(titles[library], "peer", error))
-    return out
-
-
-def _translated(p: Problem, library: str, convert: Callable[[Any], Any], with_gradients: bool = False) -> tuple[Callable[..., Any], str, int]:
-    t = trace(p)
-    outputs = [v.node for v in (*t.values, *(t.gradients if with_gradients else ()))]
-    text, extra, count = translate(t.ledger.ir, [f.node for f in t.feeds], outputs, library)
-    names = {k: v if callable(v) else convert(v) for k, v in extra.items()}
-    return runnable(text, names, library), text, count
-
-
-def _numpy(p: Problem, fn: Any, name: str) -> Mode:
-    count = 0
-    start = perf_counter()
-    if fn is not None:
-        args = p.args
-
-        def step() -> Any:
-            return numeric(fn(*args))
-        code, note, dispatches, values = "", "your function; values only", None, None
-    else:
-        run, code, count = _translated(p, "numpy", np.asarray, True)
-        leaves, quiet = p.leaves, np.errstate
-
-        def step() -> Any:
-            with quiet(all="ignore"):
-                return run(*leaves)
-        note, dispatches, values = "the same nodes, gradients too, as straight-line NumPy", count, -len(p.moving) or None
-
-    def read(out: Any) -> tuple[list[Any], list[Any]]:
-        got = [np.asarray(v) for v in out]
-        return (got, []) if fn is not None else (got[:values], got[values:] if values else [])
-    step()
-    return Mode(name, "peer", step, read, perf_counter() - start, dispatches, None, note, code=code)
-
-
-@contextmanager
-def _torch_threads(count: int) -> Any:
-    import torch
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _torch(p: Problem, fn: Any, name: str) -> Mode:
-    import torch
-    torch.ones(2, requires_grad=True).sum().backward()                       # the library's own start is not this function's
-    start = perf_counter()
-    leaves = [torch.tensor(a, requires_grad=k in p.moving) for k, a in enumerate(p.leaves)]
-    wanted = [leaves[k] for k in p.moving]
-    code, count = "", None
-    if fn is None:
-        run, code, count = _translated(p, "torch", torch.tensor)
-        call = lambda: run(*leaves)
-    else:
-        args = p.pack(leaves)
-        call = lambda: numeric(fn(*args))
-
-    def step() -> Any:
-        for t in wanted:
-            t.grad = None
-        out = call()
-        if wanted:
-            parts = [y.sum() if y.ndim else y for y in out if y.requires_grad]
-            if parts:
-                sum(parts).backward()
-        return out
-
-    def read(out: Any) -> tuple[list[Any], list[Any]]:
-        return [y.detach().numpy() for y in out], [np.zeros_like(p.leaves[k]) if t.grad is None else t.grad.numpy() for k, t in zip(p.moving, wanted)]
-    around = lambda: _torch_threads(p.threads)
-    with around():
-        step()
-    note = ("the same operations, eager" if fn is None else "your function, eager") + "; gradients by its autograd"
-    return Mode(name, "peer", step, read, perf_counter() - start, None if count is None else count + bool(wanted), None, note, code=code, around=around)
-
-
-@contextmanager
-def _jax_floats(wide: bool) -> Any:
-    import jax
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", wide)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_enable_x64", before)
-
-
-def _jax(p: Problem, fn: Any, name: str) -> Mode:
-    import jax
-    import jax.numpy as jnp
-    around = lambda: _jax_floats(any(a.dtype.itemsize == 8 for a in p.leaves))
-    with around():
-        jax.jit(lambda x: x + 1)(jnp.ones(2)).block_until_ready()
-        start = perf_counter()
-        leaves, code = [jnp.asarray(a) for a in p.leaves], ""
-        if fn is None:
-            call, code, _ = _translated(p, "jax", jnp.asarray)
-        else:
-            call = lambda *flat: tuple(numeric(fn(*p.pack(flat))))
-
-        def total(moving: Any, rest: Any) -> Any:
-            flat = dict(zip(p.moving, moving)) | rest
-            out = call(*[flat[k] for k in range(len(leaves))])
-            return sum(jnp.sum(y) for y in out if jnp.issubdtype(y.dtype, jnp.floating)), out
-        moving, rest = [leaves[k] for k in p.moving], {k: v for k, v in enumerate(leaves) if k not in p.moving}
-        if p.moving:
-            both = jax.jit(jax.value_and_grad(total, has_aux=True))
-            step = lambda: jax.block_until_ready(both(moving, rest))
-            read = lambda out: ([np.asarray(y) for y in out[0][1]], [np.asarray(g) for g in out[1]])
-        else:
-            only = jax.jit(lambda flat: total([], flat)[1])
-            step = lambda: jax.block_until_ready(only(rest))
-            read = lambda out: ([np.asarray(y) for y in out], [])
-        step()
-        first = perf_counter() - start
-    return Mode(name, "peer", step, read, first, 1, None, ("the same operations" if fn is None else "your function") + ", jit(value_and_grad); its own threads", code=code, around=around)
-
-
-def _tensorflow(p: Problem, fn: Any, name: str) -> Mode:
-    import tensorflow as tf
-    start = perf_counter()
-    leaves = [tf.constant(a) for a in p.leaves]
-
-    @tf.function
-    def both(*flat: Any) -> Any:
-        with tf.GradientTape() as tape:
-            wanted = [flat[k] for k in p.moving]
-            tape.watch(wanted)
-            out = numeric(fn(*p.pack(flat)))
-            total = tf.add_n([tf.reduce_sum(y) for y in out if y.dtype.is_floating])
-        return out, tape.gradient(total, wanted, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-
-    def read(out: Any) -> tuple[list[Any], list[Any]]:
-        return [y.numpy() for y in out[0]], [g.numpy() for g in out[1]]
-    step = lambda: both(*leaves)
-    read(step())
-    return Mode(name, "peer", step, read, perf_counter() - start, 1, None, "your function, tf.function with GradientTape; its own threads")

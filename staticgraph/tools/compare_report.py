@@ -42,6 +42,7 @@ class Row:
     intermediates: int | None = None         # bytes written
     peak: int | None = None
     traffic: int | None = None
+    imported: float | None = None            # seconds of loading a library, where that fell into the comparison; in no other number
 
     @property
     def ran(self) -> bool:

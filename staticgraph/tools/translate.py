@@ -1,4 +1,4 @@
-"""A traced function as source text for NumPy, PyTorch or JAX: one line per node, so that a comparison runs the peer's own operations.
+"""A traced function as source text for NumPy, PyTorch, JAX or TensorFlow: one line per node, so that a comparison runs the peer's own operations.
 
 The text is what a user of that library would write for straight-line code. Ops without an entry are refused by name; for NumPy they are calls of
 the op's own NumPy meaning, so that whole gradients can be written out.
@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import float64, int32, int64
 from ..ir import walk
 from ..ir.graph import ArrayAttr, Graph, Node
+from ..ops.conv import padding_of
 
 
 class NoCounterpart(NotImplementedError):
@@ -46,18 +48,27 @@ def _swap(n: Node, xs: Sequence[str], name: str) -> str:
     return f"{turned(xs[0], 0, 'transpose_a')} @ {turned(xs[1], 1, 'transpose_b')}"
 
 
+def _kept(n: Node, m: str) -> str:
+    """The argument by which sums and products of integers keep their dtype."""
+    if n.dtype.is_floating or n.op.name in ("max", "min"):
+        return ""
+    if n.op.name == "mean":
+        raise NoCounterpart("the mean of integers, which is one here, is not translated")
+    return f", dtype={m}.{n.dtype.name}"
+
+
 def _like_numpy(m: str) -> dict[str, Rule]:
     """The entries that NumPy and ``jax.numpy`` share."""
     table: dict[str, Rule] = {**_COMMON, **{k: f"{m}.{k}({{0}})" for k in _UNARY.split()}, **{k: f"{m}.{v}({{0}})" for k, v in _ARCS.items()}}
     table.update({k: f"{m}.{k}({{0}}, {{1}})" for k in ("maximum", "minimum", "logical_and", "logical_or")})
-    table.update({k: f"{{0}}.{k}(axis={{axis}}, keepdims={{keepdims}})" for k in ("sum", "mean", "max", "min", "prod")})
+    table.update(dict.fromkeys(("sum", "mean", "max", "min", "prod"), lambda n, xs: f"{xs[0]}.{n.op.name}(axis={n.attr('axis')}{_kept(n, m)}, keepdims={n.attr('keepdims')})"))
     table.update({
         "abs": f"{m}.abs({{0}})", "logical_not": f"{m}.logical_not({{0}})", "atan2": f"{m}.arctan2({{0}}, {{1}})", "where": f"{m}.where({{0}}, {{1}}, {{2}})",
         "rsqrt": f"1 / {m}.sqrt({{0}})", "transpose": "{0}.transpose({perm})", "broadcast_to": f"{m}.broadcast_to({{0}}, {{shape}})",
         "expand_dims": f"{m}.expand_dims({{0}}, {{axis}})", "squeeze": f"{m}.squeeze({{0}}, {{axis}})", "clip": f"{m}.clip({{0}}, {{1}}, {{2}})",
         "concat": lambda n, xs: f"{m}.concatenate([{', '.join(xs)}], {n.attr('axis')})", "stack": lambda n, xs: f"{m}.stack([{', '.join(xs)}], {n.attr('axis')})",
         "cast": f"{{0}}.astype({m}.{{dtype}})", "tile": f"{m}.tile({{0}}, {{multiples}})", "stop_gradient": "{0}",
-        "argmax": lambda n, xs: f"{m}.argmax({xs[0]}, {n.attr('axis')})", "take": f"{m}.take({{0}}, {{1}}, {{axis}})",
+        "argmax": lambda n, xs: f"{m}.argmax({xs[0]}, {n.attr('axis')})" + ("" if n.dtype == int64 else f".astype({m}.{n.dtype.name})"), "take": f"{m}.take({{0}}, {{1}}, {{axis}})",
         "matmul": lambda n, xs: _swap(n, xs, "swapaxes(-1, -2)"),
     })
     return table
@@ -90,6 +101,12 @@ def _jax_conv(n: Node, xs: Sequence[str]) -> str:
             "dimension_numbers=('NHWC', 'HWIO', 'NHWC'))")
 
 
+def _to_last(n: Node) -> tuple[int, ...]:
+    """The axes from the attribute ``axis`` to the last."""
+    rank = len(n.inputs[0].shape)
+    return tuple(range(n.attr("axis") % rank, rank))
+
+
 def _jax() -> dict[str, Rule]:
     nn = "relu relu6 sigmoid softplus silu selu elu log_sigmoid"
     return {
@@ -97,7 +114,7 @@ def _jax() -> dict[str, Rule]:
         "leaky_relu": "jax.nn.leaky_relu({0}, {alpha})", "softsign": "jax.nn.soft_sign({0})", "erf": "jax.scipy.special.erf({0})",
         "softmax": "jax.nn.softmax({0}, {axis})", "log_softmax": "jax.nn.log_softmax({0}, {axis})",
         "logsumexp": "jax.nn.logsumexp({0}, axis={axis}, keepdims={keepdims})", "stop_gradient": "jax.lax.stop_gradient({0})",
-        "layer_norm": "jax.nn.standardize({0}, axis={axis}, epsilon={epsilon}) * {1} + {2}", "gather": "jnp.take({0}, {1}, {axis})",
+        "layer_norm": lambda n, xs: f"jax.nn.standardize({xs[0]}, axis={_to_last(n)}, epsilon={n.attr('epsilon')}) * {xs[1]} + {xs[2]}", "gather": "jnp.take({0}, {1}, {axis})",
         "one_hot": lambda n, xs: f"jax.nn.one_hot({xs[0]}, {n.attr('depth')}, dtype=jnp.{n.attr('dtype').name}, axis={n.attr('axis')})",
         "sparse_softmax_cross_entropy_with_logits": "-jnp.take_along_axis(jax.nn.log_softmax({1}), {0}[..., None], -1)[..., 0]",
         "softmax_cross_entropy_with_logits": "-({0} * jax.nn.log_softmax({1})).sum(-1)",
@@ -116,32 +133,35 @@ def _torch_reduce(n: Node, xs: Sequence[str]) -> str:
     name = {"max": "amax", "min": "amin"}.get(n.op.name, n.op.name)
     axis = n.attr("axis")
     dims = tuple(range(len(n.inputs[0].shape))) if axis is None else axis
-    return f"{xs[0]}.{name}({dims}, {n.attr('keepdims')})" if dims else xs[0]
+    return f"{xs[0]}.{name}({dims}, {n.attr('keepdims')}{_kept(n, 'torch')})" if dims else xs[0]
+
+
+def _torch_padding(n: Node, image: str, ksize: Sequence[int], dilations: Sequence[int], fill: str = "") -> tuple[str, str]:
+    """(The image, padded where both sides differ, as N, C, H, W; what the operation is to pad on both sides.)"""
+    (top, bottom), (left, right) = padding_of(n.attr("padding"), n.inputs[0].shape[1:3], ksize, n.attr("strides"), dilations)
+    image = f"{image}.permute(0, 3, 1, 2)"
+    if (top, left) == (bottom, right):
+        return image, f"({top}, {left})"
+    return f"F.pad({image}, ({left}, {right}, {top}, {bottom}){fill})", "0"
 
 
 def _torch_conv(n: Node, xs: Sequence[str]) -> str:
-    from ..ops.conv import padding_of
     _only_nhwc(n)
-    ksize = n.inputs[1].shape[:2]
-    (top, bottom), (left, right) = padding_of(n.attr("padding"), n.inputs[0].shape[1:3], ksize, n.attr("strides"), n.attr("dilations"))
-    image, pad = f"{xs[0]}.permute(0, 3, 1, 2)", f"({top}, {left})"
-    if (top, left) != (bottom, right):
-        image, pad = f"F.pad({image}, ({left}, {right}, {top}, {bottom}))", "0"
+    image, pad = _torch_padding(n, xs[0], n.inputs[1].shape[:2], n.attr("dilations"))
     return f"F.conv2d({image}, {xs[1]}.permute(3, 2, 0, 1), None, {_window(n, 'strides')}, {pad}, {_window(n, 'dilations')}).permute(0, 2, 3, 1)"
 
 
 def _torch_pool(n: Node, xs: Sequence[str]) -> str:
     _only_nhwc(n)
-    if n.attr("padding") != "VALID":
-        raise NoCounterpart("pooling with padding is not translated")
-    f = {"max_pool2d": "max_pool2d", "avg_pool2d": "avg_pool2d"}[n.op.name]
-    return f"F.{f}({xs[0]}.permute(0, 3, 1, 2), {_window(n, 'ksize')}, {_window(n, 'strides')}).permute(0, 2, 3, 1)"
+    image, pad = _torch_padding(n, xs[0], n.attr("ksize"), (1, 1), ", value=-torch.inf")
+    if n.op.name == "avg_pool2d" and "pad" in image:
+        raise NoCounterpart("average pooling with other padding on one side than on the other is not translated")
+    more = f", {pad}" + (", count_include_pad=False" if n.op.name == "avg_pool2d" else "") if pad not in ("0", "(0, 0)") else ""
+    return f"F.{n.op.name}({image}, {_window(n, 'ksize')}, {_window(n, 'strides')}{more}).permute(0, 2, 3, 1)"
 
 
 def _torch_norm(n: Node, xs: Sequence[str]) -> str:
-    if n.attr("axis") not in (-1, len(n.shape) - 1):
-        raise NoCounterpart("layer_norm over another axis than the last is not translated")
-    return f"F.layer_norm({xs[0]}, ({n.shape[-1]},), {xs[1]}, {xs[2]}, {n.attr('epsilon')})"
+    return f"F.layer_norm({xs[0]}, {tuple(n.shape[k] for k in _to_last(n))}, {xs[1]}, {xs[2]}, {n.attr('epsilon')})"
 
 
 def _torch_slice(n: Node, xs: Sequence[str]) -> str:
@@ -161,18 +181,127 @@ def _torch() -> dict[str, Rule]:
         "transpose": "{0}.permute({perm})", "broadcast_to": "{0}.expand({shape})", "expand_dims": "{0}.unsqueeze({axis})",
         "squeeze": lambda n, xs: f"{xs[0]}.reshape({tuple(n.shape)})", "clip": "torch.clamp({0}, {1}, {2})", "slice": _torch_slice,
         "concat": lambda n, xs: f"torch.cat([{', '.join(xs)}], {n.attr('axis')})", "stack": lambda n, xs: f"torch.stack([{', '.join(xs)}], {n.attr('axis')})",
-        "cast": "{0}.to(torch.{dtype})", "tile": "{0}.tile({multiples})", "stop_gradient": "{0}.detach()", "argmax": lambda n, xs: f"{xs[0]}.argmax({n.attr('axis')})",
+        "cast": "{0}.to(torch.{dtype})", "tile": "{0}.tile({multiples})", "stop_gradient": "{0}.detach()", "argmax": lambda n, xs: f"{xs[0]}.argmax({n.attr('axis')})" + ("" if n.dtype == int64 else f".to(torch.{n.dtype.name})"),
         "matmul": lambda n, xs: _swap(n, xs, "mT"), "layer_norm": _torch_norm, "conv2d": _torch_conv, "max_pool2d": _torch_pool, "avg_pool2d": _torch_pool,
-        "sparse_softmax_cross_entropy_with_logits": "F.cross_entropy({1}, {0}.long(), reduction='none')",
+        "sparse_softmax_cross_entropy_with_logits": lambda n, xs: f"F.cross_entropy({xs[1]}{'.movedim(-1, 1)' if len(n.shape) > 1 else ''}, {xs[0]}.long(), reduction='none')",
         "softmax_cross_entropy_with_logits": "-({0} * torch.log_softmax({1}, -1)).sum(-1)",
         "sigmoid_cross_entropy_with_logits": "F.binary_cross_entropy_with_logits({1}, {0}, reduction='none')", "l2_loss": "({0} ** 2).sum() / 2",
-        "gather": lambda n, xs: f"{xs[0]}[{xs[1]}]" if n.attr("axis") == 0 else f"torch.index_select({xs[0]}, {n.attr('axis')}, {xs[1]})",
+        **dict.fromkeys(("gather", "take"), lambda n, xs: f"{xs[0]}[{':, ' * (n.attr('axis') % len(n.inputs[0].shape))}{xs[1]}]"),
         "cumsum": lambda n, xs: _plain_scan(n, f"torch.cumsum({xs[0]}, {n.attr('axis')})"),
     }
 
 
-TABLES: dict[str, Callable[[], dict[str, Rule]]] = {"numpy": _numpy, "torch": _torch, "jax": _jax}
-IMPORTS = {"numpy": "import numpy as np", "torch": "import torch\nimport torch.nn.functional as F", "jax": "import jax\nimport jax.numpy as jnp"}
+def _tf_padding(n: Node) -> str:
+    padding = n.attr("padding")
+    return repr(padding if isinstance(padding, str) else [[0, 0], *map(list, padding), [0, 0]])
+
+
+def _tf_conv(n: Node, xs: Sequence[str]) -> str:
+    _only_nhwc(n)
+    return f"tf.nn.conv2d({xs[0]}, {xs[1]}, {_window(n, 'strides')}, {_tf_padding(n)}, dilations={_window(n, 'dilations')})"
+
+
+def _tf_pool(n: Node, xs: Sequence[str]) -> str:
+    _only_nhwc(n)
+    if n.op.name == "avg_pool2d" and not isinstance(n.attr("padding"), str):
+        raise NoCounterpart("average pooling with explicit padding is not translated")
+    return f"tf.nn.{n.op.name}({xs[0]}, {_window(n, 'ksize')}, {_window(n, 'strides')}, {_tf_padding(n)})"
+
+
+def _tf_norm(n: Node, xs: Sequence[str]) -> str:
+    """As Keras composes it: TensorFlow has no operation of its own."""
+    moments = f"*tf.nn.moments({xs[0]}, {list(_to_last(n))}, keepdims=True)"
+    return f"tf.nn.batch_normalization({xs[0]}, {moments}, {xs[2]}, {xs[1]}, {n.attr('epsilon')})"
+
+
+def _tf_length(n: Node, xs: Sequence[str]) -> str:
+    axis = n.attr("axis")
+    if axis is not None and len(axis) > 2:
+        raise NoCounterpart("norm over more than two axes, but not all, is not translated to TensorFlow")
+    return f"tf.norm({xs[0]}, axis={axis[0] if axis is not None and len(axis) == 1 else axis}, keepdims={n.attr('keepdims')})"
+
+
+def _tf_moments(n: Node, xs: Sequence[str]) -> str:
+    axis = n.attr("axis")
+    return f"tf.nn.moments({xs[0]}, {list(range(len(n.inputs[0].shape)) if axis is None else axis)}, keepdims={n.attr('keepdims')})"
+
+
+def _tf_batch_norm(n: Node, xs: Sequence[str]) -> str:
+    if len(_to_last(n)) > 1:
+        raise NoCounterpart("batch_norm_inference with channels not last is not translated")
+    x, mean, variance, gamma, beta = xs
+    return f"tf.nn.batch_normalization({x}, {mean}, {variance}, {beta}, {gamma}, {n.attr('epsilon')})"
+
+
+def _tf_pad(n: Node, xs: Sequence[str]) -> str:
+    before, after = n.attr("before"), n.attr("after")
+    if any(n.attr("between")) or min((*before, *after), default=0) < 0:
+        raise NoCounterpart("padding between elements, or by negative sizes, is not translated to TensorFlow")
+    return f"tf.pad({xs[0]}, {[list(p) for p in zip(before, after)]}, constant_values={n.attr('value')})"
+
+
+def _tf_gelu(n: Node, xs: Sequence[str]) -> str:
+    x = xs[0]
+    if n.dtype == float64:                   # tf.nn.gelu rounds its constants to float32 for every dtype
+        inner = f"tf.tanh(math.sqrt(2 / math.pi) * ({x} + 0.044715 * {x} ** 3))" if n.attr("approximate") else f"tf.math.erf({x} / math.sqrt(2))"
+        return f"0.5 * {x} * (1 + {inner})"
+    return f"tf.nn.gelu({x}, approximate={n.attr('approximate')})"
+
+
+def _tf_leaky_relu(n: Node, xs: Sequence[str]) -> str:
+    x, alpha = xs[0], n.attr("alpha")
+    return f"tf.where({x} > 0, {x}, {alpha} * {x})" if n.dtype == float64 else f"tf.nn.leaky_relu({x}, {alpha})"             # so does this
+
+
+def _tf_dense(n: Node, xs: Sequence[str]) -> str:
+    if n.inputs[0].shape != n.inputs[1].shape:
+        raise NoCounterpart("cross entropy of labels and logits of different shapes is not translated to TensorFlow")
+    return f"tf.nn.softmax_cross_entropy_with_logits({xs[0]}, {xs[1]})"
+
+
+def _tf_sparse(n: Node, xs: Sequence[str]) -> str:
+    labels = xs[0] if n.inputs[0].dtype in (int32, int64) else f"tf.cast({xs[0]}, tf.int32)"
+    return f"tf.nn.sparse_softmax_cross_entropy_with_logits({labels}, {xs[1]})"
+
+
+def _tf_matmul(n: Node, xs: Sequence[str]) -> str:
+    turned = "".join(f", {flag}=True" for flag in ("transpose_a", "transpose_b") if n.attr(flag))
+    return f"tf.matmul({xs[0]}, {xs[1]}{turned})"
+
+
+def _tensorflow() -> dict[str, Rule]:
+    math = (_UNARY + " asin acos atan asinh acosh atanh erf erfc abs rsqrt rint sigmoid is_nan is_inf is_finite logical_not").split()
+    pairs = ["maximum", "minimum", "squared_difference", "logical_and", "logical_or", "logical_xor", "floordiv", "floormod"]
+    nn = ["relu", "relu6", "elu", "selu", "silu", "softplus", "softsign", "l2_loss"]
+    scan = "{0}, {axis}, exclusive={exclusive}, reverse={reverse}"
+    return {
+        **_COMMON, **{k: f"tf.math.{k}({{0}})" for k in math}, **{k: f"tf.math.{k}({{0}}, {{1}})" for k in pairs}, **{k: f"tf.nn.{k}({{0}})" for k in nn},
+        **{k: f"tf.reduce_{k}({{0}}, {{axis}}, {{keepdims}})" for k in ("sum", "mean", "max", "min", "prod", "any", "all", "logsumexp")},
+        **{k: f"tf.bitwise.{k}({{0}}, {{1}})" for k in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+        **{k: f"tf.math.{k}({{0}}, {{axis}}, output_type=tf.{{dtype}})" for k in ("argmax", "argmin")},
+        "exp2": "2 ** {0}", "log2": "tf.math.log({0}) / math.log(2)", "log10": "tf.math.log({0}) / math.log(10)", "trunc": "tf.sign({0}) * tf.floor(tf.abs({0}))",
+        "atan2": "tf.atan2({0}, {1})", "where": "tf.where({0}, {1}, {2})", "clip": "tf.clip_by_value({0}, {1}, {2})", "log_sigmoid": "tf.math.log_sigmoid({0})",
+        "gelu": _tf_gelu, "leaky_relu": _tf_leaky_relu, "softmax": "tf.nn.softmax({0}, {axis})",
+        "log_softmax": "tf.nn.log_softmax({0}, {axis})", "reshape": "tf.reshape({0}, {shape})", "transpose": "tf.transpose({0}, {perm})",
+        "broadcast_to": "tf.broadcast_to({0}, {shape})", "expand_dims": "tf.expand_dims({0}, {axis})", "squeeze": "tf.squeeze({0}, {axis})",
+        "tile": "tf.tile({0}, {multiples})", "reverse": "tf.reverse({0}, {axis})", "pad": _tf_pad, "cast": "tf.cast({0}, tf.{dtype})", "stop_gradient": "tf.stop_gradient({0})",
+        "concat": lambda n, xs: f"tf.concat([{', '.join(xs)}], {n.attr('axis')})", "stack": lambda n, xs: f"tf.stack([{', '.join(xs)}], {n.attr('axis')})",
+        "add_n": lambda n, xs: f"tf.add_n([{', '.join(xs)}])", "matmul": _tf_matmul, "cumsum": f"tf.cumsum({scan})", "cumprod": f"tf.math.cumprod({scan})",
+        "gather": "tf.gather({0}, {1}, axis={axis})", "take": "tf.gather({0}, {1}, axis={axis})", "gather_nd": "tf.gather_nd({0}, {1})",
+        "top_k": "tf.math.top_k({0}, {k})", "one_hot": "tf.one_hot({0}, {depth}, {on}, {off}, {axis}, tf.{dtype})",
+        "sort": lambda n, xs: f"tf.sort({xs[0]}, direction={'DESCENDING' if n.attr('descending') else 'ASCENDING'!r})",
+        "layer_norm": _tf_norm, "batch_norm_inference": _tf_batch_norm, "moments": _tf_moments,
+        "norm": _tf_length, "l2_normalize": "tf.math.l2_normalize({0}, {axis}, {epsilon})",
+        "conv2d": _tf_conv, "max_pool2d": _tf_pool, "avg_pool2d": _tf_pool, "diag": "tf.linalg.diag({0})", "diag_part": "tf.linalg.diag_part({0})",
+        "band_part": "tf.linalg.band_part({0}, {lower}, {upper})",
+        "sparse_softmax_cross_entropy_with_logits": _tf_sparse, "sigmoid_cross_entropy_with_logits": "tf.nn.sigmoid_cross_entropy_with_logits({0}, {1})",
+        "softmax_cross_entropy_with_logits": _tf_dense,
+    }
+
+
+TABLES: dict[str, Callable[[], dict[str, Rule]]] = {"numpy": _numpy, "torch": _torch, "jax": _jax, "tensorflow": _tensorflow}
+IMPORTS = {"numpy": "import numpy as np", "torch": "import torch\nimport torch.nn.functional as F", "jax": "import jax\nimport jax.numpy as jnp",
+           "tensorflow": "import math\nimport tensorflow as tf"}
 
 
 def translate(g: Graph, feeds: Sequence[Node], outputs: Sequence[Node], library: str) -> tuple[str, dict[str, Any], int]:
