@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from .layered import _spread
+from .layered import spread
 
 WIDTH, SIZE, HEAD = 1000, 18, 22             # pixels; font sizes of labels and titles
 INK, FAINT = "#1a1a1a", "#d9d9d6"
@@ -203,7 +203,7 @@ def _lines(chart: Lines) -> tuple[list[str], float]:
         words = text(px(x) + (14 if near_left else -14), py(y) - 14, words, anchor="start" if near_left else "end")
         rows.append(words.replace("<text ", '<text stroke="white" stroke-width="6" paint-order="stroke" '))              # readable on the lines
     order = sorted(chart.lines, key=lambda line: py(line.y[-1]))
-    for line, y in zip(order, label_places([py(line.y[-1]) for line in order], SIZE * 1.2)):
+    for line, y in zip(order, label_places([py(line.y[-1]) for line in order], SIZE * 1.2, top, bottom - 4)):
         rows.append(text(right + 12, y + 6, line.label, fill=line.colour, weight="bold"))
         if abs(y - py(line.y[-1])) > 8:
             rows.append(f'<path d="M{right:.1f} {py(line.y[-1]):.1f}L{right + 9:.1f} {y:.1f}" stroke="{line.colour}"/>')
@@ -211,9 +211,9 @@ def _lines(chart: Lines) -> tuple[list[str], float]:
     return rows, bottom_text + 14
 
 
-def label_places(wanted: Sequence[float], apart: float) -> list[float]:
-    """Heights of labels, given in order, as near to ``wanted`` as a distance allows."""
-    return _spread(wanted, [1.0] * len(wanted), [apart] * (len(wanted) - 1))
+def label_places(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
+    """Heights of labels, given in order, as near to ``wanted`` as a distance and the picture allow."""
+    return spread(wanted, [1.0] * len(wanted), [apart] * (len(wanted) - 1), low, high)
 
 
 def _way(line: Line, px: object, py: object) -> str:

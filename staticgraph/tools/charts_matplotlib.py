@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from math import log10
 from pathlib import Path
 from typing import Any
@@ -21,22 +22,25 @@ def sheet(charts: Sequence[Chart], path: str | Path, title: str) -> None:
     with matplotlib.rc_context({"font.size": SIZE, "axes.titlesize": SIZE + 3, "axes.linewidth": 1.2, "svg.fonttype": "none"}):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-        columns = 1 if len(charts) == 1 else 2
-        rows = -(-len(charts) // columns)
-        tall = [max(_height(c) for c in charts[k * columns:(k + 1) * columns]) for k in range(rows)]
-        figure = Figure(figsize=(11.5 * columns, sum(tall) + 0.7), layout="constrained")
+        # bars, whose names stand on the left, in one column, and lines, whose names stand on the right, in the other
+        columns = [c for c in ([c for c in charts if isinstance(c, kind)] for kind in (Bars, Lines)) if c]
+        tall = [max(map(_height, row)) for row in zip_longest(*columns)]
+        figure = Figure(figsize=(11.5 * len(columns), sum(tall) + 0.7), layout="constrained")
         FigureCanvasAgg(figure)
         figure.suptitle(title, fontsize=SIZE + 6, fontweight="bold")
-        grid = figure.add_gridspec(rows, columns, height_ratios=tall)
-        for k, chart in enumerate(charts):
-            axes = figure.add_subplot(grid[k // columns, k % columns])
-            axes.set_title(chart.title, loc="left", fontweight="bold", pad=12)
-            (_bars if isinstance(chart, Bars) else _lines)(axes, chart)          # type: ignore[operator]
+        grid = figure.add_gridspec(len(tall), len(columns), height_ratios=tall)
+        for k, column in enumerate(columns):
+            for row, chart in enumerate(column):
+                axes = figure.add_subplot(grid[row, k])
+                axes.set_title(chart.title, loc="left", fontweight="bold", pad=12)
+                (_bars if isinstance(chart, Bars) else _lines)(axes, chart)      # type: ignore[operator]
         figure.get_layout_engine().set(w_pad=0.25, h_pad=0.25)                   # type: ignore[union-attr, call-arg]
         figure.savefig(path, dpi=100)
 
 
-def _height(chart: Chart) -> float:
+def _height(chart: Chart | None) -> float:
+    if chart is None:
+        return 0.0
     return 1.9 + 0.42 * len(chart.bars) + 0.2 * sum(b.gap for b in chart.bars) if isinstance(chart, Bars) else 6.4
 
 
@@ -94,17 +98,21 @@ def _lines(axes: Any, chart: Lines) -> None:
     low, high = axes.get_ylim()
     _numbers(axes, "y", list(ticks(low if low > 0 else 0.0, high, chart.log)))
     axes.set_ylim(low, high)
+    from matplotlib.patheffects import withStroke
     for x, y, words in chart.marks:
         axes.plot([x], [y], "o", ms=13, mfc="white", mec="#1a1a1a", mew=2.5)
-        axes.annotate(words, (x, y), (-12, 12), textcoords="offset points", ha="right", bbox={"fc": "white", "ec": "none", "pad": 1.5})
+        axes.annotate(words, (x, y), (-12, 12), textcoords="offset points", ha="right", path_effects=[withStroke(linewidth=5, foreground="white")])
     f = log10 if chart.log else float
     ends = {k: (f(line.y[-1]) - f(low)) / (f(high) - f(low)) for k, line in enumerate(chart.lines)}      # parts of the axis
     order = sorted(ends, key=ends.__getitem__)
     inches = _height(chart) - 1.9
-    for k, y in zip(order, label_places([max(ends[k], 0.02) for k in order], SIZE * 1.3 / 72 / inches)):
+    for k, y in zip(order, label_places([ends[k] for k in order], SIZE * 1.3 / 72 / inches, 0.02, 1.0)):
         line = chart.lines[k]
-        axes.annotate(line.label, (1.0, y), (10, 0), xycoords="axes fraction", textcoords="offset points", va="center", color=line.colour,
+        axes.annotate(line.label, (1.0, y), (14, 0), xycoords="axes fraction", textcoords="offset points", va="center", color=line.colour,
                       fontweight="bold", annotation_clip=False)
+        if abs(y - ends[k]) > 0.02:
+            axes.annotate("", (1.0, ends[k]), (13, 72 * inches * (y - ends[k])), xycoords="axes fraction", textcoords="offset points", annotation_clip=False,
+                          arrowprops={"arrowstyle": "-", "color": line.colour, "lw": 1, "shrinkA": 0, "shrinkB": 0})
     axes.set_xlabel(chart.x + (", logarithmic" if chart.log else ""))
     axes.set_ylabel(chart.y + (", logarithmic" if chart.log else ""))
     axes.grid(color="#d9d9d6")

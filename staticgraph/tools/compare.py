@@ -72,7 +72,7 @@ def _passes(m: Mode) -> tuple[list[dict[str, Any]], str]:
 def _imports(ran: list[Mode]) -> list[str]:
     """What loading other libraries took."""
     told = [f"{m.name.partition(',')[0]} {seconds_of(m.imported)}" for m in ran if m.imported]
-    return [f"loaded on the way, in no number above: {', '.join(told)}"] if told else []
+    return [f"time to load the libraries, in no number above: {', '.join(told)}"] if told else []
 
 
 def _name(fn: Any) -> str:

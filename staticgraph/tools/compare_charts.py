@@ -10,7 +10,7 @@ from .compare_report import Report, count, seconds, size
 
 # dark enough on white for a weak projector, told apart by colour-blind eyes (after M. Okabe, K. Ito), and never the only mark: everything has its name
 COLOURS = {"dynamic": "#c8451b", "static interpreted": "#6d6d6d", "static O0": "#3f8fcf", "static O1": "#2470ad", "static O2": "#0b4f8a", "NumPy": "#8a6d00",
-           "PyTorch": "#7a3fa0", "JAX, jit": "#1f7a4d", "TensorFlow, graph": "#a0457a"}
+           "PyTorch": "#7a3fa0", "JAX, jit": "#1f7a4d", "TensorFlow, graph": "#1a1a1a"}
 _DASHES = {"static O0": "4 6", "static O1": "10 6", "PyTorch": "14 5 3 5", "JAX, jit": "14 5", "TensorFlow, graph": "3 5 3 10", "NumPy": "3 5", "static interpreted": "8 4"}
 KEYS = ("time", "paid", "dispatches", "passes", "timeline", "bytes")
 
@@ -23,6 +23,11 @@ def charts(r: Report, only: str | None = None) -> list[Chart]:
     return [c for c in made if c is not None and only in (None, c.key)]
 
 
+def _unit(most: float, units: tuple[tuple[str, float], ...] = (("MB", 1e6), ("kB", 1e3), ("bytes", 1.0))) -> tuple[str, float]:
+    """(Name, size) of the unit in which the largest value is at least one."""
+    return next((u for u in units if most >= u[1]), units[-1])
+
+
 def colour(name: str) -> str:
     """The colour of a mode."""
     return COLOURS.get(name, "#444444")
@@ -31,9 +36,12 @@ def colour(name: str) -> str:
 def time_per_step(r: Report) -> Chart | None:
     """The median, and the middle half of the rounds."""
     rows = [x for x in r.rows if x.seconds is not None]
-    bars = [Bar(x.name, 1e6 * x.seconds, seconds(x.seconds), colour(x.name), 1e6 * (x.low or 0), 1e6 * (x.high or 0)) for x in rows]      # type: ignore[operator]
-    spread = max(b.value for b in bars) > 20 * min(b.value for b in bars) if bars else False      # type: ignore[operator, type-var]
-    return Bars("time", "Time for one step: values and gradients", "microseconds (whiskers: middle half of the rounds)", bars, spread) if bars else None
+    times: list[float] = [x.seconds for x in rows if x.seconds is not None]
+    if not times:
+        return None
+    unit, scale = _unit(max(times), (("seconds", 1.0), ("milliseconds", 1e-3), ("microseconds", 1e-6)))
+    bars = [Bar(x.name, t / scale, seconds(t), colour(x.name), (x.low or 0) / scale, (x.high or 0) / scale) for x, t in zip(rows, times)]
+    return Bars("time", "Time for one step: values and gradients", f"{unit} (whiskers: middle half of the rounds)", bars, max(times) > 20 * min(times))
 
 
 def paid(r: Report) -> Chart | None:
@@ -52,7 +60,7 @@ def paid(r: Report) -> Chart | None:
         first = x.seconds if x is base else x.first_call
         lines.append(Line(x.name, calls, [first + (n - 1) * x.seconds for n in calls], colour(x.name), _DASHES.get(x.name, "")))
         if x.name == "static O2" and x.breakeven and x.breakeven > 1:
-            marks.append((float(x.breakeven), x.breakeven * base.seconds, f"{x.breakeven:,} calls"))
+            marks.append((float(x.breakeven), x.breakeven * base.seconds, f"{x.name}: {x.breakeven:,} calls"))
     return Lines("paid", "When compiling has paid", "calls", "seconds in all, first call included", lines, True, marks=marks)
 
 
@@ -84,7 +92,7 @@ def timeline(r: Report) -> Chart | None:
     if not chosen:
         return None
     most = max(b for n in chosen for _, b in r.timelines[n])
-    unit, scale = next((u, s) for u, s in (("MB", 1e6), ("kB", 1e3), ("bytes", 1.0)) if most >= s or s == 1.0)
+    unit, scale = _unit(most)
     lines = []
     for n in chosen:
         points = r.timelines[n]
@@ -97,7 +105,7 @@ def traffic(r: Report) -> Chart | None:
     bars: list[Bar] = []
     rows = [x for x in r.rows if x.traffic is not None]
     most = max((v for x in rows for v in (x.intermediates, x.peak, x.traffic) if v), default=0)
-    unit, scale = next((u, s) for u, s in (("MB", 1e6), ("kB", 1e3), ("bytes", 1.0)) if most >= s or s == 1.0)
+    unit, scale = _unit(most)
     parts: tuple[tuple[str, str], ...] = (("intermediates", "written"), ("peak", "live at most"), ("traffic", "read and written"))
     for x in rows:
         for k, (key, words) in enumerate(parts):

@@ -173,8 +173,12 @@ def memory_of(m: Mode) -> Memory:
     if m.kind != "dynamic":
         return Memory(peak=peak)
     m.dispatches = found.dispatches
-    last = max(1, len(found.live) - 1)
-    return Memory(found.written, peak, found.moved, [(k / last, max(0, b - base)) for k, b in enumerate(found.live)])
+    return Memory(found.written, peak, found.moved, _over_time([max(0, b - base) for b in found.live]))
+
+
+def _over_time(live: Sequence[int]) -> list[tuple[float, int]]:
+    """Each operation takes an equal part of the step, which ends with what the last one leaves."""
+    return [(k / len(live), b) for k, b in enumerate(live)] + [(1.0, b) for b in live[-1:]]
 
 
 def _planned(executable: Any) -> Memory:
@@ -189,9 +193,8 @@ def _planned(executable: Any) -> Memory:
             change[b.first] += b.bytes
             change[steps if last is None else last + 1] -= b.bytes
     live = np.cumsum(change[:steps]).tolist()
-    end = max(1, steps - 1)
     traffic = sum(v.buffer.bytes for k in program.kernels for v in (*k.reads, *k.writes) if isinstance(v.buffer.bytes, int))
-    return Memory(sum(b.bytes for b, _ in lives if isinstance(b.bytes, int)), int(max(live, default=0)), traffic, [(k / end, int(v)) for k, v in enumerate(live)])
+    return Memory(sum(b.bytes for b, _ in lives if isinstance(b.bytes, int)), max(live), traffic, _over_time(live))
 
 
 def passes_of(executable: Any, written: int) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from statistics import mean
 from typing import Any
 
@@ -191,7 +192,7 @@ def _places(rows: Sequence[Sequence[Any]], links: Sequence[tuple[Any, Any]], wid
                     wanted.append(x[k])
                     weight.append(0.1)
             apart = [(widths[a] + widths[b]) / 2 + gap for a, b in pairwise(row)]
-            x.update(zip(row, _spread(wanted, weight, apart)))
+            x.update(zip(row, spread(wanted, weight, apart)))
     return x
 
 
@@ -202,8 +203,11 @@ def _pull(a: Any, b: Any, boxes: set[Any], up: Mapping[Any, list[Any]]) -> float
     return 4.0 if up.get(a) and up.get(b) else 1.0
 
 
-def _spread(wanted: Sequence[float], weight: Sequence[float], apart: Sequence[float]) -> list[float]:
-    """The places nearest to ``wanted`` (weighted squares) that keep ``apart[i]`` between i and i + 1: isotonic regression, pooling violators."""
+def spread(wanted: Sequence[float], weight: Sequence[float], apart: Sequence[float], low: float = -inf, high: float = inf) -> list[float]:
+    """The places nearest to ``wanted`` (weighted squares) that keep ``apart[i]`` between i and i + 1: isotonic regression, pooling violators.
+
+    All lie between ``low`` and ``high``; where these leave no room, from ``low`` on.
+    """
     shift = [0.0]
     for a in apart:
         shift.append(shift[-1] + a)
@@ -215,4 +219,4 @@ def _spread(wanted: Sequence[float], weight: Sequence[float], apart: Sequence[fl
             k = pools[-1]
             k[0], k[1], k[2] = (k[0] * k[1] + m * mw) / (k[1] + mw), k[1] + mw, k[2] + mc
     flat = [m for m, _, count in pools for _ in range(int(count))]
-    return [m + s for m, s in zip(flat, shift)]
+    return [max(min(m, high - shift[-1]), low) + s for m, s in zip(flat, shift)]
