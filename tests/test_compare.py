@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import staticgraph as sg
+from staticgraph.tools import blas
 from staticgraph.tools.charts import Bar, Bars, Line, Lines, svg, ticks
 from staticgraph.tools.cli import main
 from staticgraph.tools.compare import breakeven
 from staticgraph.tools.compare_charts import KEYS, charts
 from staticgraph.tools.compare_measure import distance
-from staticgraph.tools.compare_report import seconds, size
+from staticgraph.tools.compare_report import seconds, size, told
 
 ALONE = {"torch": False, "jax": False, "tensorflow": False}
 FAST = {"levels": ["O2"], "seconds": 0.01}
@@ -92,6 +93,18 @@ def test_break_even_is_the_first_call_after_which_less_time_was_spent(first, lat
     spent = [(first + (n - 1) * later, other_first + (n - 1) * other_later) for n in range(1, 1000)]
     expected = next((n for n, (a, b) in enumerate(spent, 1) if a <= b + 1e-12), None)
     assert breakeven(first, later, other_first, other_later) == expected
+
+
+def test_matrix_products_of_numpy_are_held_to_the_number_of_threads(monkeypatch):
+    found = blas._openblas()
+    if found is None:
+        pytest.skip("this NumPy has no OpenBLAS of its own")
+    before = found[0]()
+    seen = []
+    got = sg.compare(lambda x: (seen.append(found[0]()), sg.reduce_sum(x))[1], x, threads=2, numpy=False, **ALONE, **FAST)
+    assert set(seen) == {2} and found[0]() == before and "BLAS" not in got.text()
+    monkeypatch.setattr(blas, "_openblas", lambda: None)
+    assert "take as many threads as they like" in sg.compare(formula, x, y, numpy=False, **ALONE, **FAST).text()
 
 
 def test_distance_counts_last_places_of_the_largest_element():
@@ -286,6 +299,7 @@ def test_numbers_as_data(report, tmp_path):
 
 def test_quantities_have_three_digits_and_a_unit():
     assert [seconds(t) for t in (4.0e-3, 123.4e-6, 9.999e-7, 1.5, None)] == ["4.00 ms", "123 us", "1000 ns", "1.50 s", "-"]
+    assert [told(d) for d in (0.0, 0.53, 3.5, 137.2, 2e6, np.inf, None)] == ["same bits", "0.53 ulp", "3.5 ulp", "137 ulp", "2e+06 ulp", "different", "-"]
     assert [size(b) for b in (0, 999, 1000, 2_904_224, None)] == ["0 B", "999 B", "1.00 kB", "2.90 MB", "-"]
 
 

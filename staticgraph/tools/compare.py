@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import source
 from ..config import LEVELS
+from .blas import blas_threads
 from .compare_measure import Memory, Timing, distance, memory_of, passes_of, times
 from .compare_modes import Failure, Mode, Problem, has_floats, own_modes
 from .compare_peers import peer_modes
@@ -34,7 +35,7 @@ def compare(fn: Callable[..., Any], *args: Any, argnums: Any = None, numpy: Any 
     Results are equal within ``tolerance`` units in the last place of each array's largest element; time is measured in turns for about
     ``seconds``, with ``threads`` threads where the mode lets itself be told. TypeError for arguments or results that are not numeric.
     """
-    with source.hide_own_frames():
+    with source.hide_own_frames(), blas_threads(threads) as held:
         p = Problem.of(fn, args, argnums, threads)
         p.moving = p.moving if p.moving and has_floats(p) else []
         _warm_up()
@@ -53,7 +54,8 @@ def compare(fn: Callable[..., Any], *args: Any, argnums: Any = None, numpy: Any 
         best = next((m for m in reversed(ran) if m.executable is not None), None)
         stages, remark = _passes(best) if best is not None else ([], "")
         draws = best is not None and any(i.kind == "stream" for i in best.executable.inputs)
-        remarks = [*([remark] if remark else []), *(["the function draws random numbers: each mode draws its own, so results differ"] if draws else []), *_imports(ran)]
+        remarks = [*([remark] if remark else []), *(["the function draws random numbers: each mode draws its own, so results differ"] if draws else []),
+                   *([] if held else ["NumPy's matrix products take as many threads as they like: its BLAS is not the one of NumPy's own packages"]), *_imports(ran)]
         return Report(name=_name(fn), shapes=_shapes(p), reference=reference, tolerance=tolerance, threads=threads, rows=rows,
                       passes=stages, remarks=remarks, results=results,
                       timelines={m.name: memories[m.name].timeline for m in ran if memories[m.name].timeline}, sources={m.name: m.code for m in ran if m.code}, drawing=_drawing(p) if best is not None else "")

@@ -240,7 +240,9 @@ def told(distance: float | None) -> str:
         return "-"
     if distance == 0:
         return "same bits"
-    return "different" if math.isinf(distance) else f"{distance:.2g} ulp" if distance < 1e4 else f"{distance:.0e} ulp"
+    if math.isinf(distance):
+        return "different"
+    return f"{distance:.2g} ulp" if distance < 10 else f"{distance:.0f} ulp" if distance < 1e4 else f"{distance:.0e} ulp"
 
 
 def seconds(t: float | None) -> str:
