@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import staticgraph as sg
-from staticgraph.tools.layered import _crossings, _spread, layout
+from staticgraph.tools.layered import _crossings, layout, spread
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -51,7 +51,7 @@ def test_places_are_the_least_squares_solution(seed):
     """The optimality conditions: a pool of touching boxes is pulled nowhere, and no beginning of it to the left, no end to the right."""
     rng = np.random.default_rng(seed)
     wanted, weight, apart = rng.normal(0, 30, 12), rng.uniform(0.5, 4, 12), rng.uniform(1, 10, 11)
-    x = np.array(_spread(wanted, weight, apart))
+    x = np.array(spread(wanted, weight, apart))
     slack = np.diff(x) - apart
     assert (slack > -1e-9).all()
     pull = weight * (wanted - x)
