@@ -106,10 +106,13 @@ def _warm_up() -> None:
 
 
 def _all_failed(found: list[Any]) -> Exception:
-    first = next(f for f in found if isinstance(f, Failure))
-    error = TypeError(f"no mode could run the function: {first.reason}")
+    """Each reason once, with the modes that gave it."""
+    error = TypeError(f"no mode could run the function: {found[0].reason}")
+    told: dict[str, list[str]] = {}
     for f in found:
-        source.add_note(error, f"{f.name}: {f.reason}" + (f" at {f.line}" if f.line else ""))
+        told.setdefault(f.reason + (f" at {f.line}" if f.line else ""), []).append(f.name)
+    for reason, names in told.items():
+        source.add_note(error, f"{'; '.join(names)}: {reason}")
     return error
 
 

@@ -138,37 +138,43 @@ class Report:
             lines += ["", *_aligned([list(head), *rows])]
         if notes := self.notes():
             lines += ["", *notes]
-        lines += ["", f"Distances from {self.reference}, in units in the last place of each array's largest element. Times: medians of rounds taken in",
-                  f"turns, {self.threads} thread{'s' if self.threads > 1 else ''}. Pays off: calls after which it has taken less time than {self.reference}, first call included."]
-        return "\n".join(lines)
+        return "\n".join([*lines, "", self.legend()])
+
+    def legend(self) -> str:
+        """How to read the first table."""
+        return (f"Distances from {self.reference}, in units in the last place of each array's largest element. Times: medians of rounds taken in\n"
+                f"turns, {self.threads} thread{'s' if self.threads > 1 else ''}. Pays off: calls after which it has taken less time than {self.reference}, first call included.")
 
     def table(self) -> None:
         """Print it; with colours where rich is installed and the output is a terminal."""
         if sys.stdout.isatty():
             try:
                 from rich.console import Console
-                from rich.table import Table
             except ImportError:
                 pass
             else:
-                self._rich(Console(), Table)
+                self._rich(Console())
                 return
         print(self.text())
 
-    def _rich(self, console: Any, table_type: Any) -> None:
+    def _rich(self, console: Any) -> None:
+        """Narrow: terminals of lecture halls have 80 large letters in a line."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
         console.print(f"[bold]{self.name}[/bold]({self.shapes})", highlight=False)
         console.print(self.verdict(), style="green" if self.equal else "bold red", highlight=False)
         by_name = {r.name: r for r in self.rows}
         for head, rows in self._tables():
-            table = table_type(*head)
-            for column in table.columns[1:]:
-                column.justify = "right"
+            table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0)
+            for k, words in enumerate(head):
+                table.add_column("\n".join(_two_lines(words)).strip(), justify="right" if k else "left", vertical="bottom", no_wrap=True)
             for row in rows:
                 r = by_name.get(row[0])
                 table.add_row(*row, style="" if r is None else {"dynamic": "dark_orange3", "static": "blue"}.get(r.kind, "") if r.equal else "bold red")
-            console.print(table)
-        for note in self.notes():
+            console.print("", table)
+        for note in ("", *self.notes()):
             console.print(note, style="yellow", highlight=False, markup=False)
+        console.print(self.legend().replace("\n", " "), highlight=False)
 
     def __str__(self) -> str:
         return self.text()
