@@ -82,4 +82,5 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     from .surface.math_ops import FUNCTIONS
-    return sorted({*globals(), *_HOME, *_RENAMED, *(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")), *FUNCTIONS})
+    used_here = {"Any", "annotations", "importlib", "pkgutil", "sys"}
+    return sorted({*globals(), *_HOME, *_RENAMED, *(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")), *FUNCTIONS} - used_here)

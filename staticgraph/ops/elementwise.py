@@ -114,8 +114,9 @@ def _int_pow(x: Any, y: Any) -> Any:
 def _lower_pow(e: Any, x: Any, y: Any) -> Any:
     if x.dtype.kind == "f":
         return e.pow(x, y)
-    one, zero = e.const(x.dtype, 1, x.lanes), e.const(x.dtype, 0, x.lanes)
-    start = [one, x, e.select(e.cmp("lt", y, 0), zero, y)]
+    lanes = max(x.lanes, y.lanes)
+    one = e.const(x.dtype, 1, lanes)
+    start = [one, e.splat(x, lanes), e.splat(e.maximum(y, 0), lanes)]
 
     def body(v: Any) -> Any:
         odd = e.cmp("ne", e.and_(v[2], one), 0)

@@ -268,7 +268,9 @@ def default_samples(rng: np.random.Generator, arity: int, kinds: str, lo: float,
     first = dtypes[0]
     if arity > 1:
         out.append(Sample((draw((2, 1, 3), first), *(draw((4, 1), first) for _ in range(arity - 1)))))
-        out.append(Sample((draw((), first), *(draw((5,), first) for _ in range(arity - 1)))))
+        for dtype in dtypes:                 # each operand a scalar: it is computed before the loop
+            out += [Sample(tuple(draw(() if k == scalar else (5,), dtype) for k in range(arity)), grad=dtype is first and scalar == 0)
+                    for scalar in range(arity)]
     for n in (0, 1, 15, 16, 17, 67):
         out.append(Sample(tuple(draw((n,), np.float32 if "f" in kinds else first) for _ in range(arity)), grad=n == 1))
     out.append(Sample(tuple(draw((), first) for _ in range(arity))))
