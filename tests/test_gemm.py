@@ -222,3 +222,19 @@ def test_operands_that_are_broadcast(n):
         for build, small, want in cases:
             s, p = sg.placeholder(sg.float32, small.shape), sg.placeholder(sg.float32, w.shape)
             np.testing.assert_array_equal(sess.run(build(s, p), {s: small, p: w}), want)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("axes", [[0], [1], [2], [0, 2]])
+@pytest.mark.parametrize("shape", [(3, 4, 1), (2, 17, 5), (4, 1, 1)])
+def test_operands_that_are_reversed(shape, axes, transpose_b):
+    """Batches one element apart, backwards: a stride of -1, which once meant "contiguous"."""
+    rng = np.random.default_rng(0)
+    x, z = rng.integers(-8, 9, shape).astype(np.float64), rng.integers(-8, 9, (shape[1] if transpose_b else 6, shape[2], shape[0])).astype(np.float64)
+    order = [2, 0, 1] if transpose_b else [2, 1, 0]
+    feeds = [sg.placeholder(sg.float64, a.shape) for a in (x, z)]
+    turned = sg.reverse(sg.transpose(feeds[1] + 1.0, order), axes)
+    want = np.flip(np.transpose(z + 1.0, order), axes)
+    with sg.Session() as sess:
+        got = sess.run(sg.matmul(feeds[0], turned, transpose_b=transpose_b), dict(zip(feeds, (x, z))))
+    np.testing.assert_array_equal(got, x @ (want.swapaxes(1, 2) if transpose_b else want))

@@ -228,7 +228,7 @@ def _ref_rows(add: bool) -> Any:
     def ref(x: Any, i: Any, u: Any) -> Any:
         out = np.array(x)
         i, u = np.asarray(i), np.asarray(u)
-        flat, rows = i.reshape(-1), u.reshape(-1, *out.shape[1:])
+        flat, rows = i.reshape(-1), u.reshape(i.size, *out.shape[1:])
         if add:
             np.add.at(out, flat, rows)
         else:
@@ -261,7 +261,8 @@ def _row_samples(rng: np.random.Generator) -> list[Sample]:
     return [Sample((rng.normal(size=(4, 3)), np.array([0, 3, 0]), rng.normal(size=(3, 3)))),
             Sample((rng.normal(size=(5,)), np.array([[1, 1], [4, 0]], np.int32), rng.normal(size=(2, 2)))),
             Sample((rng.normal(size=(4, 70)).astype("f4"), np.array([1, 2, 1]), rng.normal(size=(3, 70)).astype("f4")), grad=False),
-            Sample((rng.normal(size=(3, 2)), np.array(1), rng.normal(size=(2,)))), Sample((np.ones((3, 2)), np.zeros((0,), np.int64), np.ones((0, 2))), grad=False)]
+            Sample((rng.normal(size=(3, 2)), np.array(1), rng.normal(size=(2,)))), Sample((np.ones((3, 2)), np.zeros((0,), np.int64), np.ones((0, 2))), grad=False),
+            Sample((np.ones((3, 0)), np.array([2, 0]), np.ones((2, 0))), grad=False)]
 
 
 _ROW_ERRORS: Any = (((f64(3, 2), i32(2), f64(2, 3)), {}, "updates must have shape [2,2]"), ((f64(3), f64(2), f64(2)), {}, "indices must be integers"))
@@ -358,7 +359,8 @@ def _leading(b: Any, size: Size, ins: Any, dims: Any) -> list[Any]:
 
 
 def _along_samples(rng: np.random.Generator) -> list[Sample]:
-    return [Sample((rng.normal(size=(2, 4)), np.array([[0, 3, 3], [1, 0, 2]]))), Sample((rng.normal(size=(5,)), np.array([4, 4], np.int32)))]
+    return [Sample((rng.normal(size=(2, 4)), np.array([[0, 3, 3], [1, 0, 2]]))), Sample((rng.normal(size=(5,)), np.array([4, 4], np.int32))),
+            *(Sample((np.ones(x), np.zeros(i, np.int64)), grad=False) for x, i in (((2, 0), (2, 0)), ((0, 4), (0, 2)), ((2, 4), (2, 0))))]
 
 
 take_along = define(OpDef(
@@ -370,10 +372,9 @@ take_along = define(OpDef(
 
 
 def _ref_along_add(x: Any, i: Any, u: Any) -> Any:
-    out = np.array(x)
-    flat, fi, fu = out.reshape(-1, out.shape[-1]), np.asarray(i).reshape(-1, np.shape(i)[-1]), np.asarray(u).reshape(-1, np.shape(i)[-1])
-    for r in range(flat.shape[0]):
-        np.add.at(flat[r], fi[r], fu[r])
+    out, i, u = np.array(x), np.asarray(i), np.asarray(u)
+    for row in np.ndindex(out.shape[:-1]):
+        np.add.at(out[row], i[row], u[row])
     return out
 
 

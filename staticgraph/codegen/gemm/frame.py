@@ -9,7 +9,7 @@ from ...ir.aval import Size
 from ..values import Val
 from .index import POINTER, Builder, Index
 from .plan import Plan
-from .spec import GemmSpec
+from .spec import CONTIGUOUS, GemmSpec
 
 
 class Sizes:
@@ -124,7 +124,7 @@ class Frame:
 
         def stride(name: str, *factors: Index) -> Index:
             fixed = getattr(spec, name)
-            if fixed != -1:
+            if fixed != CONTIGUOUS:
                 return read(name)
             out: Index = 1
             for f in factors:

@@ -18,6 +18,7 @@ from ...ir.aval import Size
 SIZES = ("m", "n", "k", "batch")
 STRIDES = ("lda", "ldb", "ldc", "sa", "sb", "sc")
 BUFFERS = ("a", "b", "c", "workspace")
+CONTIGUOUS = -1 << 62                        # in place of a stride: a number that none can be (-1 is that of a reversed batch)
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class GemmSpec:
 
     ``m, n, k, batch`` are ints, or None where the size is an operand. ``ta``: A is stored ``[k, m]``, else ``[m, k]``; ``tb``: B is
     stored ``[n, k]``, else ``[k, n]``; rows are ``lda``, ``ldb``, ``ldc`` elements apart and items of the batch ``sa``, ``sb``, ``sc``
-    (0 broadcasts A or B). Strides left at -1 are those of contiguous arrays; None makes one an operand.
+    (0 broadcasts A or B). Strides left at CONTIGUOUS are those of contiguous arrays; None makes one an operand.
     ``accumulate``: C starts from what its buffer holds, else from 0.
     """
 
@@ -37,12 +38,12 @@ class GemmSpec:
     ta: bool = False
     tb: bool = False
     batch: int | None = 1
-    lda: int | None = -1
-    ldb: int | None = -1
-    ldc: int | None = -1
-    sa: int | None = -1
-    sb: int | None = -1
-    sc: int | None = -1
+    lda: int | None = CONTIGUOUS
+    ldb: int | None = CONTIGUOUS
+    ldc: int | None = CONTIGUOUS
+    sa: int | None = CONTIGUOUS
+    sb: int | None = CONTIGUOUS
+    sc: int | None = CONTIGUOUS
     accumulate: bool = False
 
     @property
@@ -53,11 +54,11 @@ class GemmSpec:
     def settled(self) -> GemmSpec:
         """The same product with contiguous strides filled in where they are constants.
 
-        A stride that is contiguous and follows from a run-time size stays -1: the kernel reads the size instead.
+        A stride that is contiguous and follows from a run-time size stays CONTIGUOUS: the kernel reads the size instead.
         """
         def default(name: str, *factors: int | None) -> int | None:
             value: int | None = getattr(self, name)
-            if value != -1 or None in factors:
+            if value != CONTIGUOUS or None in factors:
                 return value
             out = 1
             for f in factors:
