@@ -20,6 +20,7 @@ from staticgraph.tools.cli import main
 from staticgraph.tools.compare import breakeven
 from staticgraph.tools.compare_charts import KEYS, charts
 from staticgraph.tools.compare_measure import distance
+from staticgraph.tools.compare_modes import in_a_line
 from staticgraph.tools.compare_report import seconds, size, told
 
 ALONE = {"torch": False, "jax": False, "tensorflow": False}
@@ -165,6 +166,19 @@ def test_results_that_are_not_numeric_are_refused():
         sg.compare(formula, "x", y)
     with pytest.raises(TypeError, match="argument 1 has no floats"):
         sg.compare(lambda a, n: a, x, np.arange(3), argnums=1)
+    with pytest.raises(ValueError, match="levels: there is no 'O7'; there are O0, O1, O2"):
+        sg.compare(formula, x, y, levels=["O7"])
+    with pytest.raises(ValueError, match="threads must be at least 1, got 0"):
+        sg.compare(formula, x, y, threads=0)
+
+
+def test_a_reason_is_the_line_that_says_it():
+    class InvalidArgumentError(Exception):
+        pass
+    told = "Graph execution error:\n\nDetected at node GatherV2 defined at (most recent call last):\n<stack traces unavailable>\nindices[0] = 7 is not in [0, 6)\n\t [[{{node GatherV2}}]] [Op:f]"
+    assert in_a_line(InvalidArgumentError(told)) == "InvalidArgumentError: indices[0] = 7 is not in [0, 6)"
+    assert in_a_line(NameError("in user code:\n\n    File \"m.py\", line 2, in f  *\n        return a\n\n    NameError: name 'a' is not defined\n")) == "NameError: name 'a' is not defined"
+    assert in_a_line(ValueError("one\ntwo")) == "ValueError: one" and in_a_line(KeyError()) == "KeyError: "
 
 
 def test_results_without_gradients_are_compared_by_value():

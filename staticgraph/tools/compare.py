@@ -33,8 +33,13 @@ def compare(fn: Callable[..., Any], *args: Any, argnums: Any = None, numpy: Any 
     their arrays, nested like ``args``); False leaves one out. A mode that fails is a row with its reason and the user's line.
 
     Results are equal within ``tolerance`` units in the last place of each array's largest element; time is measured in turns for about
-    ``seconds``, with ``threads`` threads where the mode lets itself be told. TypeError for arguments or results that are not numeric.
+    ``seconds``, with ``threads`` threads where the mode lets itself be told. TypeError for arguments or results that are not numeric; ValueError
+    for ``levels`` that there are not and for no threads.
     """
+    if unknown := [level for level in levels if level not in LEVELS]:
+        raise ValueError(f"levels: there is no {unknown[0]!r}; there are {', '.join(LEVELS)}")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}")
     with source.hide_own_frames(), blas_threads(threads) as held:
         p = Problem.of(fn, args, argnums, threads)
         p.moving = p.moving if p.moving and has_floats(p) else []

@@ -6,13 +6,13 @@ Arguments come from the file: from its function ``example``, else from ``init(rn
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from .compare_charts import KEYS
+from .user_file import CommandError, example, load
 
 HELP = "one function define-by-run and as a graph: equality, time, memory"
 PEERS = ("numpy", "torch", "jax", "tensorflow")
@@ -31,7 +31,7 @@ def add(sub: Any) -> None:
     p.add_argument("what", metavar="FILE:FUNCTION", help="a Python file and a function in it, such as samples/models/mlp.py:loss")
     p.add_argument("--html", metavar="FILE", help="write one self-contained page")
     p.add_argument("--plot", metavar="FILE", help="write the pictures (.png, .svg or .pdf; needs matplotlib)")
-    p.add_argument("--only", metavar="PICTURE", help="with --plot: one of time, paid, dispatches, passes, timeline, bytes")
+    p.add_argument("--only", metavar="PICTURE", choices=KEYS, help=f"with --plot: one of {', '.join(KEYS)}")
     p.add_argument("--json", metavar="FILE", help="write all numbers")
     p.add_argument("--seconds", type=float, default=3.0, help="time to spend on measuring (default 3)")
     p.add_argument("--threads", type=int, default=1, help="threads of each mode (default 1)")
@@ -44,17 +44,14 @@ def run(args: argparse.Namespace) -> int:
     from .compare import compare
     try:
         module, fn, name = load(args.what)
-        arguments = example(module, np.random.default_rng(args.seed), args.what)
-        peers: dict[str, Any] = {p: getattr(module, f"{name}_{p}", None) for p in PEERS}
-        report = compare(fn, *arguments, **{**peers, **dict.fromkeys(args.without, False)}, seconds=args.seconds, threads=args.threads)
+        arguments = example(module, np.random.default_rng(args.seed))        # what goes wrong in the user's code is shown with its traceback
     except CommandError as error:
-        print(f"staticgraph compare: {error}", file=sys.stderr)
-        return 2
-    except TypeError as error:
-        print(f"staticgraph compare: {error}", file=sys.stderr)
-        for note in getattr(error, "__notes__", []):
-            print(f"  {note}", file=sys.stderr)
-        return 2
+        return _cannot(error)
+    peers: dict[str, Any] = {p: getattr(module, f"{name}_{p}", None) for p in PEERS}
+    try:
+        report = compare(fn, *arguments, **{**peers, **dict.fromkeys(args.without, False)}, seconds=args.seconds, threads=args.threads)
+    except (TypeError, ValueError) as error:
+        return _cannot(error)
     report.table()
     try:
         for path, write in ((args.html, report.html), (args.json, report.to_json), (args.plot, lambda path: report.plot(path, args.only))):
@@ -62,45 +59,11 @@ def run(args: argparse.Namespace) -> int:
                 write(path)
                 print(f"wrote {path}")
     except (ImportError, OSError, ValueError) as error:
-        print(f"staticgraph compare: {error}", file=sys.stderr)
-        return 2
+        return _cannot(error)
     return 0 if report.equal and not any(r.failed for r in report.rows) else 1
 
 
-class CommandError(Exception):
-    """The command line or the file does not say enough."""
-
-
-def load(what: str) -> tuple[Any, Callable[..., Any], str]:
-    """(module, function, its name) of ``FILE:FUNCTION``. The file's folder can be imported from, as for a script."""
-    path, colon, name = what.rpartition(":")
-    if not colon or not name:
-        raise CommandError(f"give FILE:FUNCTION, such as model.py:loss, got {what!r}")
-    file = Path(path)
-    if not file.is_file():
-        raise CommandError(f"there is no file {path!r}")
-    spec = importlib.util.spec_from_file_location(f"compared_{file.stem}", file)         # a name that shadows no other module
-    if spec is None or spec.loader is None:
-        raise CommandError(f"{path!r} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.resolve().parent))
-    sys.modules[module.__name__] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise CommandError(f"{path} does not run: {type(error).__name__}: {error}") from error
-    fn = getattr(module, name, None)
-    if not callable(fn):
-        known = sorted(k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__)
-        raise CommandError(f"{path} has no function {name!r}; it has {', '.join(known) or 'none'}")
-    return module, fn, name
-
-
-def example(module: Any, rng: np.random.Generator, what: str) -> tuple[Any, ...]:
-    """The arguments that the file gives."""
-    if hasattr(module, "example"):
-        made = module.example(rng)
-        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
-    if hasattr(module, "init") and hasattr(module, "batch"):
-        return (module.init(rng), *module.batch(rng))
-    raise CommandError(f"{what.rpartition(':')[0]} gives no arguments: write a function example(rng) in it that returns them")
+def _cannot(error: Exception) -> int:
+    for line in (f"staticgraph compare: {error}", *(f"  {note}" for note in getattr(error, "__notes__", []))):
+        print(line, file=sys.stderr)
+    return 2

@@ -97,10 +97,16 @@ class Failure:
 
 def failure(name: str, kind: str, error: BaseException) -> Failure:
     """Why, in one line, and where in the user's code."""
-    text = str(error).strip().splitlines()
     site = getattr(error, "site", None)
     line = site.describe() if site is not None and getattr(site, "frames", ()) else _user_line(error)
-    return Failure(name, kind, f"{type(error).__name__}: {text[0] if text else ''}", line, isinstance(error, NoCounterpart))
+    return Failure(name, kind, in_a_line(error), line, isinstance(error, NoCounterpart))
+
+
+def in_a_line(error: BaseException) -> str:
+    """The class and the line that says what is wrong: the first, or the last where the first only announces (TensorFlow's "Graph execution error:")."""
+    lines = [s.strip() for s in str(error).splitlines() if s.strip() and not s.strip().startswith("[[")] or [""]
+    kind = f"{type(error).__name__}: "
+    return kind + lines[-1 if lines[0].endswith(":") else 0].removeprefix(kind)
 
 
 def _user_line(error: BaseException) -> str:
@@ -109,7 +115,8 @@ def _user_line(error: BaseException) -> str:
     found, tb = "", error.__traceback__
     while tb is not None:
         code = tb.tb_frame.f_code
-        if not source.is_own_file(code.co_filename) and os.path.exists(code.co_filename) and "site-packages" not in code.co_filename:
+        foreign = "site-packages" in code.co_filename or "__autograph_generated_file" in code.co_filename
+        if not foreign and not source.is_own_file(code.co_filename) and os.path.exists(code.co_filename):
             found = f"{os.path.basename(code.co_filename)}:{tb.tb_lineno}: {linecache.getline(code.co_filename, tb.tb_lineno).strip()}"
         tb = tb.tb_next
     return found

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .compare_modes import Failure, Mode, Problem, failure, numeric, trace
+from .compare_modes import Failure, Mode, Problem, failure, in_a_line, numeric, trace
 from .translate import runnable, translate
 
 
@@ -48,7 +48,7 @@ def peer_modes(p: Problem, given: dict[str, Any]) -> list[Mode | Failure]:
         try:
             peer.start(p.threads)
         except (Exception, SystemExit) as error:         # a library may break in any way when it is loaded: no fault of the function
-            out.append(Failure(peer.title, "peer", f"not available: {type(error).__name__}: {_first_line(error)}", missing=True))
+            out.append(Failure(peer.title, "peer", f"not available: {in_a_line(error)}", missing=True))
             continue
         imported = perf_counter() - start
         try:
@@ -61,10 +61,6 @@ def peer_modes(p: Problem, given: dict[str, Any]) -> list[Mode | Failure]:
         mode.imported = None if loaded else imported
         out.append(mode)
     return out
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), "")
 
 
 def _program(p: Problem, fn: Any, library: str, convert: Callable[[Any], Any], gradients: bool = False) -> tuple[Callable[..., Any], str, int | None]:

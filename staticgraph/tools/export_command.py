@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .compare_command import CommandError, load
+from .user_file import CommandError, example, load
 
 HELP = "write a graph as one shared object and one C header that need nothing else"
 _EPILOG = """Either FUNCTION takes no arguments, builds a graph and returns the arguments of sg.export.shared_object:
@@ -77,7 +77,8 @@ def _arguments(module: Any, fn: Callable[..., Any], args: argparse.Namespace) ->
         if not isinstance(made, dict) or not {"inputs", "outputs"} <= made.keys():
             raise CommandError("the function must return a dict with inputs and outputs, and what else sg.export.shared_object takes")
         return dict(made)
-    arrays = list(_example(module, args, len(parameters)))
+    weights = None if args.weights is None else dict(np.load(args.weights, allow_pickle=False))
+    arrays = example(module, np.random.default_rng(args.seed), weights)
     if len(arrays) < len(parameters):
         raise CommandError(f"the function takes {', '.join(parameters)}, and the file gives {len(arrays)} of them")
     inputs, values = {}, []
@@ -91,15 +92,3 @@ def _arguments(module: Any, fn: Callable[..., Any], args: argparse.Namespace) ->
     result = fn(*values)
     named = result if isinstance(result, dict) else {f"y{k}": r for k, r in enumerate(result)} if isinstance(result, (list, tuple)) else {"y": result}
     return {"inputs": inputs, "outputs": named, "session": sg.Session(), "batch": "dynamic"}
-
-
-def _example(module: Any, args: argparse.Namespace, count: int) -> tuple[Any, ...]:
-    """Arrays to take shapes from; the first may be the weights."""
-    rng = np.random.default_rng(args.seed)
-    if args.weights is None and hasattr(module, "example"):
-        made = module.example(rng)
-        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
-    if not hasattr(module, "batch") or (args.weights is None and not hasattr(module, "init")):
-        raise CommandError("the file gives no arguments: write a function example(rng) in it that returns them, or init(rng) and batch(rng)")
-    weights: Any = module.init(rng) if args.weights is None else dict(np.load(args.weights, allow_pickle=False))
-    return (weights, *module.batch(rng))[:count]
