@@ -21,9 +21,10 @@ _MODULES = {
     "surface.tensor": "Tensor Operation",
     "surface.shapes": "TensorShape Dimension",
     "surface.session": "Session InteractiveSession",
-    "surface.sharing": "AUTO_REUSE VariableScope get_variable variable_scope get_variable_scope make_template",
-    "surface.variables": "Variable GraphKeys assign assign_add assign_sub "
-                         "scatter_add scatter_sub scatter_update global_variables all_variables trainable_variables local_variables variables_initializer "
+    "surface.sharing": "AUTO_REUSE VariableScope get_variable get_local_variable variable_scope get_variable_scope make_template",
+    "surface.keys": "GraphKeys",
+    "surface.assigning": "assign assign_add assign_sub scatter_add scatter_sub scatter_update",
+    "surface.variables": "Variable model_variables moving_average_variables tables_initializer initialize_local_variables global_variables all_variables trainable_variables local_variables variables_initializer "
                          "global_variables_initializer local_variables_initializer initialize_all_variables initialize_variables is_variable_initialized "
                          "report_uninitialized_variables "
                          "group no_op",
@@ -38,7 +39,7 @@ _MODULES = {
     "surface.gradients": "gradients hessians custom_gradient IndexedSlices IndexedSlicesValue",
     "surface.overrides": "RegisterGradient NotDifferentiable NoGradient",
     "surface.control": "cond while_loop case scan map_fn foldl foldr",
-    "surface.scopes": "name_scope control_dependencies device colocate_with get_collection get_collection_ref add_to_collection convert_to_tensor",
+    "surface.scopes": "name_scope control_dependencies device colocate_with get_collection get_collection_ref add_to_collection add_to_collections convert_to_tensor",
     "surface.scatter_ops": "gather_nd scatter_nd tensor_scatter_update tensor_scatter_add tensor_scatter_sub scatter_nd_update scatter_nd_add scatter_nd_sub "
                            "unsorted_segment_sum unsorted_segment_mean sequence_mask reverse_sequence argsort roll meshgrid invert_permutation confusion_matrix",
     "surface.matrix_ops": "eye matrix_diag matrix_diag_part trace diag diag_part matrix_band_part matrix_set_diag cross",

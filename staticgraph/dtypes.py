@@ -61,6 +61,10 @@ class DType:
     is_bool = property(lambda self: self.kind == "b", doc="The bool type.")
     is_complex = property(lambda self: self.kind == "c", doc="A complex type.")
 
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether values of the other type may stand where these are wanted: it is the same one."""
+        return as_dtype(other) == self
+
     @property
     def min(self) -> Any:
         """The smallest finite value."""

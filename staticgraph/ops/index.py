@@ -7,6 +7,7 @@ refused (``"refuse"``, TF1's).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -289,12 +290,18 @@ def _guarded_rows(name: str, total: str, add: bool, doc: str) -> OpDef:
 
 scatter_add = _guarded_rows("scatter_add", "rows_add", True, "x with updates added to rows; repeated rows add up; an index out of range fails the run.")
 scatter_update = _guarded_rows("scatter_update", "rows_set", False, "x with rows replaced; an index out of range fails the run.")
-effect_on_variable("variable_scatter_add", "ScatterAdd", lambda b, v, i, u: b.scatter_add(v, i, u), _ref_rows(True),
-                   infer=_scatter_infer, doc="Adds rows to a variable; gives the whole new value.")
-effect_on_variable("variable_scatter_sub", "ScatterSub", lambda b, v, i, u: b.scatter_add(v, i, b.neg(u)), lambda v, i, u: _ref_rows(True)(v, i, -u),
-                   infer=_scatter_infer, doc="Subtracts rows from a variable; gives the whole new value.")
-effect_on_variable("variable_scatter_update", "ScatterUpdate", lambda b, v, i, u: b.scatter_update(v, i, u), _ref_rows(False),
-                   infer=_scatter_infer, doc="Replaces rows of a variable; gives the whole new value.")
+
+
+# variables take no negative indices, as in TF1
+def _variable_rows(name: str, tf_name: str, total: str, add: bool, given: Callable[..., Any], doc: str) -> OpDef:
+    return effect_on_variable(name, tf_name, lambda b, v, i, u: getattr(b, total)(v, inside(b, i, v.aval.shape[0], "refuse"), given(b, u)), lambda v, i, u: _ref_rows(add)(
+        v, _ref_inside(i, np.shape(v)[0], "refuse"), given(np, u)), infer=_scatter_infer, doc=doc)
+
+
+_variable_rows("variable_scatter_add", "ScatterAdd", "rows_add", True, lambda b, u: u, "Adds rows to a variable; gives the whole new value.")
+_variable_rows("variable_scatter_sub", "ScatterSub", "rows_add", True, lambda b, u: b.negative(u) if b is np else b.neg(u),
+               "Subtracts rows from a variable; gives the whole new value.")
+_variable_rows("variable_scatter_update", "ScatterUpdate", "rows_set", False, lambda b, u: u, "Replaces rows of a variable; gives the whole new value.")
 
 
 # ---- one_hot, take_along -----------------------------------------------------------------------------------------------------

@@ -52,12 +52,12 @@ class op_scope(source.hide_own_frames):
     to this one. Errors show no frames of ours.
     """
 
-    __slots__ = ("beside", "graph", "name", "pushed", "saved", "values")
+    __slots__ = ("beside", "default", "graph", "name", "pushed", "saved", "values")
 
     def __init__(self, name: str | None, default: str, *values: Any, beside: Sequence[str] = ()) -> None:
         g = self.graph = _graph_among(values)
         self.pushed, self.saved = g is not get_default_graph(), g._scope
-        self.name, self.values, self.beside = name or default, values, beside
+        self.name, self.default, self.values, self.beside = name or default, default, values, beside
 
     def __enter__(self) -> str:                              # type: ignore[override]
         g, name = self.graph, self.name
@@ -65,8 +65,10 @@ class op_scope(source.hide_own_frames):
             stack().graphs.append(g)
         for other in self.beside:
             g.unique_name(other)
-        if g.is_valid_name(name):                            # emit says what is wrong with another
+        if g.is_valid_name(name):
             g._scope = name = name if name.endswith("/") else g.operation_name(name) + "/"
+        elif self.default != "Const":                        # emit says what is wrong with a constant's name
+            raise ValueError(f"'{name}' is not a valid scope name")
         return name
 
     def __exit__(self, kind: Any, error: BaseException | None, tb: Any) -> None:
@@ -125,6 +127,8 @@ def _emit(g: Graph, type: str, name: str, inputs: Sequence[Tensor], build: Calla
         op.in_force = tuple(g._controls)
         op.control_inputs = _not_implied(g._controls, inputs) if g._controls else []
         op.device = g.device_of(op)
+        if g._beside:
+            op.attrs["_class"] = list(g._beside)
         g.operations[full] = op
         g.op_count += op.weight
         for i in inputs if not made_again() else ():

@@ -165,7 +165,7 @@ def _getitem(x: Any, index: Any) -> Any:
     with source.hide_own_frames():
         result = part(x, index)
         if hasattr(x, "_assign_slice"):      # v[1].assign(value) sets that part of a variable
-            result.assign = lambda value, name=None: x._assign_slice(index, value, name)
+            result.assign = lambda value, name=None: x._assign_slice(index, value, name or f"{result.op.name}/_assign")
         return result
 
 

@@ -19,6 +19,7 @@ from ..ir.builder import GraphBuilder
 from ..ir.graph import Graph as IRGraph
 from ..ir.graph import Node
 from ..ir.opdef import OPS, OpDef
+from .devices import from_function, merged
 
 LOOP_RESERVE = 1 << 40                        # blocks of a random stream that one run of a loop may use
 _VALID = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\\-/]*$")
@@ -67,7 +68,7 @@ class LedgerBuilder(GraphBuilder):
         if self.owns(n):
             return n
         if self.outer is None:
-            raise ValueError("a value from inside a loop body or a branch was used outside of it")
+            raise ValueError("a value from inside a loop body or a branch, or from another graph, was used outside of it")
         found = self.captures.get(n)
         if found is not None:
             return found
@@ -117,6 +118,7 @@ class Graph:
         self._scope_names: dict[str, int] = {}
         self._controls: list[Any] = []
         self._devices: list[Any] = []
+        self._beside: tuple[bytes, ...] = ()             # what ``colocate_with`` asked for
         self.placed = False                              # whether an operation is to be on a device that is not a CPU
         self._collections: dict[str, list[Any]] = {}
         self._finalized = False
@@ -176,6 +178,10 @@ class Graph:
         finally:
             self._scope = saved
 
+    def get_name_scope(self) -> str:
+        """The current scope, without the last ``/``."""
+        return self._scope.removesuffix("/")
+
     def is_valid_name(self, name: str) -> bool:
         """Whether an operation may have that name here (within a scope it may also start with ``_`` or ``-``)."""
         return bool((_VALID_SCOPE if self._scope else _VALID).match(name))
@@ -203,6 +209,8 @@ class Graph:
                 item = item() if callable(item) else item
                 if not hasattr(item, "_control_nodes_of"):
                     raise TypeError(f"Control input must be an Operation, a Tensor or a Variable, got {i!r}")
+                if getattr(item, "graph", self) is not self:
+                    raise ValueError(f"{_kind(item)} {item} is not an element of this graph.")
                 added.append(item)
             self._controls = [*saved, *added]
         try:
@@ -217,7 +225,7 @@ class Graph:
     def device(self, name: Any) -> Iterator[None]:
         """Within: operations say that they are on this device. Everything runs on the CPU: another one needs ``allow_soft_placement``."""
         outer = self._devices[-1] if self._devices else ""
-        self._devices.append(_device_function(name) if callable(name) else "" if name is None else _merged_device(outer, str(name)))
+        self._devices.append(from_function(name) if callable(name) else "" if name is None else merged(outer, str(name)))
         try:
             yield
         finally:
@@ -234,8 +242,14 @@ class Graph:
 
     @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Accepted; there is one device."""
-        yield
+        """Within: operations say that they are where ``op`` is (``colocation_groups``); there is one device."""
+        saved = self._beside
+        target = None if op is None else getattr(op, "op", op)
+        self._beside = (*(() if ignore_existing else saved), *(() if target is None else target.colocation_groups()))
+        try:
+            yield
+        finally:
+            self._beside = saved
 
     @contextmanager
     def gradient_override_map(self, mapping: dict[str, str]) -> Iterator[None]:
@@ -250,6 +264,7 @@ class Graph:
 
     def add_to_collection(self, name: str, value: Any) -> None:
         """Append to a collection."""
+        self.check_open()
         self._collections.setdefault(name, []).append(value)
 
     def add_to_collections(self, names: Any, value: Any) -> None:
@@ -270,6 +285,8 @@ class Graph:
         """Names of collections that hold something."""
         return [k for k, v in self._collections.items() if v]
 
+    collections = property(lambda self: self.get_all_collection_keys(), doc="Names of collections that hold something.")
+
     def clear_collection(self, name: str) -> None:
         """Empty a collection."""
         self._collections.pop(name, None)
@@ -281,43 +298,52 @@ class Graph:
         return list(self.operations.values())
 
     def get_operation_by_name(self, name: str) -> Any:
-        """The operation. KeyError where there is none."""
-        found = self.operations.get(name)
-        if found is None:
-            raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
-        return found
+        """The operation. KeyError where there is none, ValueError for a tensor's name."""
+        if not isinstance(name, (str, bytes)):
+            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
+        return self._named(name, False, True)
 
     def get_tensor_by_name(self, name: str) -> Any:
         """The tensor ``"op:0"``. ValueError for an operation's name, KeyError where there is none."""
-        if ":" not in name:
-            if name in self.operations:
-                raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. Tensor names must be of the form \"<op_name>:<output_index>\".")
-            raise ValueError(f"The name {name!r} looks like an (invalid) Operation name, not a Tensor. Tensor names must be of the form \"<op_name>:<output_index>\".")
-        op_name, index = name.rsplit(":", 1)
+        if not isinstance(name, (str, bytes)):
+            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
+        return self._named(name, True, False)
+
+    def _named(self, given: str | bytes, allow_tensor: bool, allow_operation: bool) -> Any:
+        name = given.decode() if isinstance(given, bytes) else given
+        form = 'Tensor names must be of the form "<op_name>:<output_index>".'
+        op_name, colon, index = name.partition(":")
         op = self.operations.get(op_name)
+        if colon and allow_tensor:
+            if not op_name or not index.isdigit():
+                raise ValueError(f"The name {name!r} looks a like a Tensor name, but is not a valid one. {form}")
+            if op is None:
+                raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The operation, {op_name!r}, does not exist in the graph.")
+            if int(index) >= len(op.outputs):
+                raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The operation, {op_name!r}, exists but only has {len(op.outputs)} outputs.")
+            return op.outputs[int(index)]
+        if colon:
+            raise ValueError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
+        if not allow_operation:
+            if op is None:
+                raise ValueError(f"The name {name!r} looks like an (invalid) Operation name, not a Tensor. {form}")
+            raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. {form}")
         if op is None:
-            raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The operation, {op_name!r}, does not exist in the graph.")
-        if not index.isdigit() or int(index) >= len(op.outputs):
-            raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The operation, {op_name!r}, exists but only has {len(op.outputs)} outputs.")
-        return op.outputs[int(index)]
+            raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
+        return op
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
         """The operation or tensor that an object or a name stands for."""
         from .tensor import Operation, Tensor
+        if not allow_tensor and not allow_operation:
+            raise ValueError("allow_tensor and allow_operation can't both be False.")
         converted = getattr(obj, "_as_graph_element", None)
         obj = converted() if converted is not None else obj
-        if isinstance(obj, str):
-            if ":" in obj and allow_tensor:
-                return self.get_tensor_by_name(obj)
-            if not allow_operation:
-                return self.get_tensor_by_name(obj)
-            return self.get_operation_by_name(obj)
-        if isinstance(obj, (Tensor, Operation)):
+        if isinstance(obj, (str, bytes)):
+            return self._named(obj, allow_tensor, allow_operation)
+        if (isinstance(obj, Tensor) and allow_tensor) or (isinstance(obj, Operation) and allow_operation):
             if obj.graph is not self:
-                kind = "Tensor" if isinstance(obj, Tensor) else "Operation"
-                raise ValueError(f"{kind} {obj} is not an element of this graph.")
-            if (isinstance(obj, Operation) and not allow_operation) or (isinstance(obj, Tensor) and not allow_tensor):
-                raise TypeError(f"{obj!r} is not allowed here")
+                raise ValueError(f"{_kind(obj)} {obj} is not an element of this graph.")
             return obj
         wanted = " or ".join(k for k, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok)
         raise TypeError(f"Can not convert a {type(obj).__name__} into a {wanted}.")
@@ -349,9 +375,14 @@ class Graph:
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
 
+    def is_inside(self, op: Any) -> bool:
+        """Whether an operation belongs to a loop's body or a branch."""
+        nodes = self.ir.nodes
+        return any(n.id >= len(nodes) or nodes[n.id] is not n for n in (*(t._node for t in op.outputs), *([] if op._node is None else [op._node])))
+
     def is_feedable(self, tensor: Any) -> bool:
         """Whether the tensor may be fed."""
-        return tensor not in self._unfeedable
+        return tensor not in self._unfeedable and not self.is_inside(tensor.op)
 
     def prevent_feeding(self, tensor: Any) -> None:
         """Refuse feeds of the tensor."""
@@ -359,7 +390,7 @@ class Graph:
 
     def is_fetchable(self, item: Any) -> bool:
         """Whether it may be fetched."""
-        return item not in self._unfetchable
+        return item not in self._unfetchable and not self.is_inside(getattr(item, "op", item))
 
     def prevent_fetching(self, op: Any) -> None:
         """Refuse fetches of the operation and its outputs."""
@@ -384,33 +415,8 @@ class Graph:
         return str(self.ir)
 
 
-_DEVICE_PARTS = ("job", "replica", "task", "device")
-
-
-def _device_parts(name: str) -> dict[str, str]:
-    parts = {}
-    for part in name.strip("/").split("/"):
-        key, _, value = part.partition(":")
-        if key.lower() in ("cpu", "gpu"):
-            key, value = "device", f"{key.upper()}:{value or 0}"
-        elif key == "device":
-            kind, _, number = value.partition(":")
-            value = f"{kind.upper()}:{number or 0}"
-        if part and (key not in _DEVICE_PARTS or not value):
-            raise ValueError(f"Unknown attribute: '{key}' in device name '{name}'")
-        if part:
-            parts[key] = value
-    return parts
-
-
-def _merged_device(outer: str, name: str) -> str:
-    """``/gpu:0`` within ``/job:worker`` is ``/job:worker/device:GPU:0``. ValueError for what is no device name."""
-    parts = {**(_device_parts(outer) if isinstance(outer, str) else {}), **_device_parts(name)}
-    return "".join(f"/{k}:{parts[k]}" for k in _DEVICE_PARTS if k in parts)
-
-
-def _device_function(f: Callable[[Any], Any]) -> Callable[[Any], str]:
-    return lambda op: _merged_device("", str(f(op) or ""))
+def _kind(item: Any) -> str:
+    return "Tensor" if hasattr(item, "consumers") else "Operation"
 
 
 class _Stack(threading.local):

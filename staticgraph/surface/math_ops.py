@@ -166,7 +166,7 @@ def make_reduction(public: str, ir: str, tf: str) -> Callable[..., Any]:
             return dynamic(ir, input_tensor, axis=axes, keepdims=keep)
         with op_scope(name, tf, input_tensor, beside=("Const",) if axes is None and ir != "logsumexp" else ()) as label:
             x = convert(input_tensor, name="input_tensor")
-            return emit(tf, "Add" if ir == "logsumexp" else label, (x,), lambda b, n: getattr(b, ir)(n, axis=axes, keepdims=keep))
+            return emit(tf, "Add" if ir == "logsumexp" else label, (x,), lambda b, n: getattr(b, ir)(n, axis=axes, keepdims=keep), {"keep_dims": keep})
     return _described(f, public, ir)
 
 

@@ -46,6 +46,7 @@ def overridden(g: Graph, op: Operation, nodes: Sequence[Node]) -> Sequence[Node]
     name = next((m[op.construct] for m in reversed(g._gradient_overrides) if op.construct in m), None)
     if name is None or not op.inputs:
         return nodes
+    op.attrs["_gradient_op_type"] = name.encode()
     return [g.builder.apply(_with_rule(g, op, nodes, k, name), (n, *(t.node for t in op.inputs)), {}) for k, n in enumerate(nodes)]
 
 

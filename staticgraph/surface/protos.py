@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
+# by the type of a field's default: what it may be set to
+_TYPES = {bool: (int, bool), int: (int, np.integer), float: (int, float, np.integer, np.floating), str: (str, bytes)}
+
 
 class Message:
     """Fields with defaults, set by keyword or attribute. ValueError (keyword) or AttributeError for a field that there is not."""
@@ -21,6 +26,9 @@ class Message:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.fields:
             raise AttributeError(f'Protocol message {type(self).__name__} has no "{name}" field.')
+        wanted = _TYPES.get(type(self.fields[name]))
+        if wanted is not None and not isinstance(value, wanted):
+            raise TypeError(f"{value!r} has type {type(value).__name__}, but expected one of: {', '.join(k.__name__ for k in wanted if k.__module__ == 'builtins')}")
         object.__setattr__(self, name, value)
 
     def CopyFrom(self, other: Any) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
-from .funnel import convert
+from .. import source
+from .funnel import convert, graph_of
 from .ledger import get_default_graph
 from .now import is_now
 
@@ -12,21 +14,31 @@ newaxis = None
 
 
 class name_scope:
-    """Within: operations are named under ``name`` (None with ``default_name``: that one). Gives the scope's string."""
+    """Within: operations are named under ``name`` (None with ``default_name``: that one), in the graph of the tensors among ``values``.
+
+    Gives the scope's string.
+    """
 
     def __init__(self, name: Any, default_name: str | None = None, values: Any = None) -> None:
-        if name is None and default_name is None and values is not None:
-            raise ValueError("At least one of name and default_name must be provided")
-        self._name = name if name is not None else default_name
+        if not isinstance(name, (str, type(None))) or not isinstance(default_name, (str, type(None))):
+            raise TypeError(f"the name of a scope is a string, not {(name if isinstance(default_name, (str, type(None))) else default_name)!r}")
+        self._name, self._values = name if name is not None else default_name, values
 
     name = property(lambda self: self._name, doc="The name.")
 
     def __enter__(self) -> str:
-        self._context = get_default_graph().name_scope(self._name)
-        return self._context.__enter__()
+        self._contexts = ExitStack()
+        with source.hide_own_frames():
+            if self._name is None and self._values is not None:
+                raise ValueError("At least one of name (None) and default_name (None) must be provided.")
+            graph = graph_of(self._values or ())
+            if graph is not get_default_graph():
+                self._contexts.enter_context(graph.as_default())
+            scope: str = self._contexts.enter_context(graph.name_scope(self._name))
+            return scope
 
     def __exit__(self, *exc: Any) -> None:
-        self._context.__exit__(*exc)
+        self._contexts.__exit__(*exc)
 
 
 def control_dependencies(control_inputs: Any) -> Any:
@@ -57,6 +69,11 @@ def get_collection_ref(key: str) -> list[Any]:
 def add_to_collection(name: str, value: Any) -> None:
     """Append to a collection."""
     get_default_graph().add_to_collection(name, value)
+
+
+def add_to_collections(names: Any, value: Any) -> None:
+    """Append to several collections."""
+    get_default_graph().add_to_collections(names, value)
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None, dtype_hint: Any = None) -> Any:

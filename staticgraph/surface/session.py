@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from .. import source
 from ..config import Config, log, log_wants
 from ..dtypes import string
-from ..errors import Error, FailedPreconditionError, InaccessibleTensorError, InvalidArgumentError, UnimplementedError
+from ..errors import CancelledError, Error, FailedPreconditionError, InaccessibleTensorError, InvalidArgumentError, NotFoundError, UnimplementedError
 from ..ir import walk
 from ..ir.aval import Dim, TupleAval, symbols_of
 from ..ir.graph import Node
@@ -23,6 +24,7 @@ from .callables import native_call, prepared_call
 from .deferred import depends_on_ranks, ranks_fed
 from .feeds import prepared
 from .ledger import Graph, get_default_graph, get_default_session, remove_last, stack
+from .protos import ConfigProto
 from .tensor import Operation, Tensor
 from .variables import group_node
 
@@ -50,8 +52,8 @@ class Plan:
         self.order = walk.ancestors(nodes, stop=fed) if nodes else []
         for n in self.order:
             v = g.variables.get(n.inputs[0].attr("uid")) if "assign" in n.op.traits or n.op is OPS["read"] else None
-            if v is not None and v._snapshot.node in fed and n is not v._snapshot.node:
-                source.raise_at(n.site, InvalidArgumentError(None, v.op, f"variable {v.op.name} is fed in this run: it cannot be assigned or read under control dependencies"))
+            if v is not None and v._snapshot.node in fed and n not in fed:
+                source.raise_at(n.site, InvalidArgumentError(None, v.op, f"variable {v.op.name} is fed in this run: it cannot be assigned"))
         self.variables = sorted({n.attr("uid") for n in self.order if n.op is OPS["variable"]} | {
             uid for n in self.order for r in n.regions for uid in _variables_in(r)})
         needed = {*self.order, *_sources_of_sizes(g, self.order)}
@@ -94,8 +96,14 @@ class BaseSession:
     """Runs parts of a graph; holds the values of its variables."""
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        if not isinstance(target, (str, type(None))):
+            raise TypeError(f"target must be a string, but got {type(target)}")
         if target:
-            raise ValueError(f"there is no session target {target!r}: everything runs in this process")
+            raise NotFoundError(None, None, f"there is no session target {target!r}: everything runs in this process")
+        if not isinstance(graph, (Graph, type(None))):
+            raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
+        if not isinstance(config, (Config, ConfigProto, type(None))):
+            raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
         self.graph = graph if graph is not None else get_default_graph()
         self.config = config if isinstance(config, Config) else _from_proto(config)
         self._soft_placement = config is not None and (isinstance(config, Config) or bool(getattr(config, "allow_soft_placement", False)))
@@ -126,25 +134,22 @@ class BaseSession:
         self._contexts.pop().__exit__(None, None, None)
         self.close()
 
-    def as_default(self) -> Any:
-        """Context manager: the default session (not closed at the end)."""
-        from contextlib import contextmanager
+    @contextmanager
+    def as_default(self) -> Iterator[Any]:
+        """Context manager: the default session (not closed at the end). The default graph stays what it is."""
+        stack().sessions.append(self)
+        try:
+            yield self
+        finally:
+            remove_last(stack().sessions, self)
 
-        @contextmanager
-        def enter() -> Any:
-            stack().sessions.append(self)
-            try:
-                with self.graph.as_default():
-                    yield self
-            finally:
-                remove_last(stack().sessions, self)
-        return enter()
-
-    graph_def = property(lambda self: self.graph, doc="The graph.")
-    sess_str = property(lambda self: "", doc="The target.")
+    graph_def = property(lambda self: self.graph.as_graph_def(), doc="The operations of the graph.")
+    sess_str = property(lambda self: b"", doc="The target.")
 
     def list_devices(self) -> list[Any]:
         """The CPU."""
+        if self._closed:
+            raise CancelledError(None, None, "Session has been closed.")
         Device = collections.namedtuple("Device", "name device_type memory_limit_bytes")
         return [Device("/job:localhost/replica:0/task:0/device:CPU:0", "CPU", 0)]
 
@@ -191,14 +196,20 @@ class BaseSession:
         for f in flat:
             if isinstance(f, Operation):
                 out.append(None)
-            elif f in given:
+            elif f in given and self._fed_itself(f):
                 out.append(given[f])
+            elif f in given:
+                out.append(given[f].copy()[()])
             elif f.dtype == string:
                 out.append(_text(f))
             else:
                 v = by_tensor[f]
                 out.append(v[()] if v.ndim == 0 else v)
         return out
+
+    def _fed_itself(self, t: Tensor) -> bool:
+        """Not a further read of a variable that is fed."""
+        return t._node.op is not OPS["read"] or t is self.graph.variables[t._node.inputs[0].attr("uid")]._snapshot
 
     def _plan(self, flat: list[Any], feeds: list[Tensor], ranks: Any = None) -> Plan:
         key = (tuple(id(f) for f in flat), tuple(sorted(id(t) for t in feeds)), ranks)
@@ -248,12 +259,12 @@ class BaseSession:
             error._message = error.args[0]
         node = getattr(error, "_op", None)
         if isinstance(node, Node):
-            for op in reversed(self.graph.operations.values()):              # the last one a call made is the one it is named for
-                if op.site is not None and op.site.frames == node.site.frames:
-                    error._op = op
-                    error._node_def = op
-                    source.add_note(error, f"[[node {op.name}]]")
-                    break
+            made = [op for op in self.graph.operations.values() if op.site is not None and op.site.frames == node.site.frames]
+            # a line may make several operations; what an operation makes has its very site, else the last one of the line is named
+            op = next((op for op in made if op.site is node.site), made[-1] if made else None)
+            if op is not None:
+                error._op = error._node_def = op
+                source.add_note(error, f"[[node {op.name}]]")
 
     def _executable(self, plan: Plan) -> Any:
         store = self._store
@@ -271,8 +282,8 @@ class BaseSession:
         node = plan.unfed[0]
         t = self.graph.placeholders.get(node)
         name = t.op.name if t is not None else f"%{node.id}"
-        shape = "" if t is not None and t.shape.ndims is None else " and shape [" + ",".join("?" if not isinstance(d, int) else str(d) for d in node.shape) + "]"
-        spelled = {"float32": "float", "float64": "double"}.get(node.dtype.name, node.dtype.name)
+        shape = "" if t is not None and not t.shape.ndims else " and shape [" + ",".join("?" if not isinstance(d, int) else str(d) for d in node.shape) + "]"
+        spelled = {"float16": "half", "float32": "float", "float64": "double"}.get(node.dtype.name, node.dtype.name)
         error = InvalidArgumentError(None, t.op if t is not None else None, f"You must feed a value for placeholder tensor '{name}' with dtype {spelled}{shape}")
         source.add_note(error, f"placeholder made at {node.site.describe()}")
         target = next((n for n in plan.nodes if walk.path(node, n)), None)
@@ -294,21 +305,32 @@ class BaseSession:
             return lambda values: kind([p(values) for p in parts])
         if isinstance(fetch, dict):
             named = {k: self._flatten(f, out) for k, f in fetch.items()}
-            return lambda values: type(fetch)((k, p(values)) for k, p in named.items())
+
+            def fill(values: Any) -> Any:
+                made = fetch.copy() if isinstance(fetch, collections.defaultdict) else type(fetch)()
+                for k, p in named.items():
+                    made[k] = p(values)
+                return made
+            return fill
         if hasattr(fetch, "_fetch_parts"):
             return self._flatten_parts(fetch, out)
-        if fetch is None or isinstance(fetch, (int, float, np.ndarray, set)) or (not isinstance(fetch, (str, Tensor, Operation)) and not hasattr(fetch, "_as_graph_element")):
+        if fetch is None:
+            raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}")
+        if isinstance(fetch, (int, float, np.ndarray, set)) or (not isinstance(fetch, (str, bytes, Tensor, Operation)) and not hasattr(fetch, "_as_graph_element")):
             raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)!r}, must be a string or Tensor. (Can not convert a {type(fetch).__name__} into a Tensor or Operation.)")
         try:
             element = self.graph.as_graph_element(fetch)
         except (ValueError, KeyError) as error:
-            raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({error.args[0]})") from None
+            raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({error})") from None
         if hasattr(element, "_fetch_parts"):
             return self._flatten_parts(element, out)
-        op = element.op if isinstance(element, Tensor) else element
-        inside = any(not self._owned(t._node) for t in op.outputs) or (op._node is not None and not self._owned(op._node))
-        if inside or not self.graph.is_fetchable(element):
-            raise InaccessibleTensorError(f"Operation {op.name!r} has been marked as not fetchable." + (" It is inside of a loop or a branch: return its value from there." if inside else ""))
+        if not self.graph.is_fetchable(element):
+            op = element.op if isinstance(element, Tensor) else element
+            error = InaccessibleTensorError(f"Operation {op.name!r} has been marked as not fetchable. Typically this happens when it is defined in another function or code "
+                                            "block. Use return values,explicit Python locals or TensorFlow collections to access it.")
+            if self.graph.is_inside(op):
+                source.add_note(error, "hint: it is inside of a loop or a branch: return its value from there")
+            raise error
         out.append(element)
         return lambda values: next(values)
 
@@ -318,17 +340,11 @@ class BaseSession:
         inner = [self._flatten(f, out) for f in parts]
         return lambda values: build([p(values) for p in inner])
 
-    def _owned(self, n: Node) -> bool:
-        nodes = self.graph.ir.nodes
-        return n.id < len(nodes) and nodes[n.id] is n
-
     def _feeds(self, feed_dict: Any) -> tuple[list[Tensor], list[np.ndarray[Any, Any]]]:
         if not feed_dict:
-            if feed_dict is not None and not isinstance(feed_dict, dict):
-                raise TypeError(f"The feed_dict must be a dict, got {type(feed_dict).__name__}")
             return [], []
         if not isinstance(feed_dict, dict):
-            raise TypeError(f"The feed_dict must be a dict, got {type(feed_dict).__name__}")
+            raise TypeError(f"input must be a dictionary: the feed_dict is of type {type(feed_dict).__name__}")
         tensors, values = [], []
         whole = [(k, v) for k, v in feed_dict.items() if not hasattr(k, "_feed_parts")]
         parts = [p for k, v in feed_dict.items() if hasattr(k, "_feed_parts") for p in k._feed_parts(v).items()]
@@ -338,6 +354,11 @@ class BaseSession:
                 raise ValueError(f"Tensor '{t.name}' is fed twice")
             tensors.append(t)
             values.append(prepared(t, value))
+        for t, value in list(zip(tensors, values)):
+            if t._node.op is OPS["read"] and t is (v := self.graph.variables[t._node.inputs[0].attr("uid")])._snapshot:
+                others = [r for r in v._reads if r not in tensors and not self.graph.is_inside(r.op)]
+                tensors += others
+                values += [value] * len(others)
         if log_wants("feeds"):
             log("feeds", ", ".join(f"{t.name} {v.dtype}{list(v.shape)}" for t, v in zip(tensors, values)))
         return tensors, values
@@ -383,11 +404,16 @@ class InteractiveSession(BaseSession):
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         super().__init__(target, graph, config)
         stack().sessions.append(self)
+        if graph is not None:
+            stack().graphs.append(graph)
+        self._given_graph = graph
 
     def close(self) -> None:
         """Close, and stop being the default."""
         if self in stack().sessions:
             remove_last(stack().sessions, self)
+            if self._given_graph in stack().graphs:
+                remove_last(stack().graphs, self._given_graph)
         super().close()
 
 
@@ -419,13 +445,15 @@ def _check_devices(ops: Sequence[Operation]) -> None:
                 stack_.append(other)
 
 
-def default_session_for(graph: Graph, session: Any, what: str) -> Any:
-    """The session to use. ValueError where there is none, or one of another graph."""
+def default_session_for(graph: Graph, session: Any, what: str, call: str) -> Any:
+    """The session to use for ``what`` (``evaluate tensor``) by ``call`` (``eval``). ValueError where there is none, or one of another graph."""
+    given = session is not None
+    thing = what.split()[-1]
+    session = session if given else get_default_session()
     if session is None:
-        session = get_default_session()
-        if session is None:
-            raise ValueError(f"{what}: No default session is registered. Use `with sess.as_default()` or pass an explicit session")
-        if session.graph is not graph:
-            raise ValueError(f"Cannot use the default session to {'evaluate tensor: the tensor' if 'eval' in what else 'execute operation: the operation'}'s graph is "
-                             "different from the session's graph. Pass an explicit session")
+        raise ValueError(f"Cannot {what} using `{call}()`: No default session is registered. Use `with sess.as_default(){':' * (call == 'run')}` "
+                         f"or pass an explicit session to `{call}(session=sess)`")
+    if session.graph is not graph:
+        which, then = ("given", "") if given else ("default", " Pass an explicit session to " + ("run(session=sess)." if call == "run" else "`eval(session=sess)`."))
+        raise ValueError(f"Cannot use the {which} session to {what}: the {thing}'s graph is different from the session's graph.{then}")
     return session

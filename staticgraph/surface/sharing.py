@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import enum
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from .. import source
 from ..dtypes import DType, as_dtype, float32
 from .funnel import convert
-from .initializers import glorot_uniform_initializer, zeros_initializer
+from .initializers import Initializer, glorot_uniform_initializer, zeros_initializer
 from .ledger import get_default_graph
 from .shapes import TensorShape
 from .tensor import Tensor
 from .variables import GraphKeys, Variable, trainable_variables
 
 
-class AutoReuse:
+class _ReuseMode(enum.Enum):
     """``AUTO_REUSE``: make what is missing, share what is there."""
 
-    def __repr__(self) -> str:
-        return "AUTO_REUSE"
+    AUTO_REUSE = 1
 
 
-AUTO_REUSE = AutoReuse()
+AUTO_REUSE = _ReuseMode.AUTO_REUSE
 
 
 class VariableScope:
@@ -34,7 +35,7 @@ class VariableScope:
         self._name, self._reuse = name, reuse
         self.initializer, self.regularizer, self.dtype = initializer, regularizer, dtype
         self.original_name_scope = original_name_scope
-        self.custom_getter = custom_getter
+        self.caching_device, self.custom_getter, self.partitioner = caching_device, custom_getter, None
         self.use_resource, self.constraint = use_resource, constraint
 
     name = property(lambda self: self._name, doc="The prefix of its variables.")
@@ -59,11 +60,19 @@ class VariableScope:
 
     def trainable_variables(self) -> list[Variable]:
         """Trainable variables of this scope."""
-        return trainable_variables(self._name)
+        return self.get_collection(GraphKeys.TRAINABLE_VARIABLES)
 
     def global_variables(self) -> list[Variable]:
         """Variables of this scope."""
-        return get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES, self._name)
+        return self.get_collection(GraphKeys.GLOBAL_VARIABLES)
+
+    def local_variables(self) -> list[Variable]:
+        """Local variables of this scope."""
+        return self.get_collection(GraphKeys.LOCAL_VARIABLES)
+
+    def get_collection(self, name: str) -> list[Any]:
+        """Items of a collection in this scope."""
+        return get_default_graph().get_collection(name, self._name + "/" if self._name else "")
 
 
 class _Shared:
@@ -94,43 +103,48 @@ def get_variable_scope() -> VariableScope:
 def variable_scope(name_or_scope: Any, default_name: str | None = None, values: Any = None, initializer: Any = None, regularizer: Any = None,
                    caching_device: Any = None, partitioner: Any = None, custom_getter: Any = None, reuse: Any = None, dtype: Any = None,
                    use_resource: Any = None, constraint: Any = None, auxiliary_name_scope: bool = True) -> Iterator[VariableScope]:
-    """Within: ``get_variable`` uses this prefix and these defaults; a name scope is opened as well."""
-    g = get_default_graph()
-    shared = _shared(g)
-    old: VariableScope = g._variable_scope
-    _no_partitions(partitioner)
-    if name_or_scope is None and default_name is None:
-        raise ValueError("If default_name is None then name_or_scope is required")
-    if isinstance(name_or_scope, VariableScope):
-        name, label = name_or_scope.name, name_or_scope.name.split("/")[-1]
-        base = name_or_scope
-        mode = name_or_scope.reuse if reuse is None else reuse
-    else:
-        if name_or_scope is None:
-            label = _unique_scope(shared, old.name, str(default_name))
+    """Within: ``get_variable`` uses this prefix and these defaults; a name scope is opened as well.
+
+    A scope object is entered under its own absolute name. TypeError for what is neither a name nor such an object.
+    """
+    with source.hide_own_frames():
+        _check_scope(name_or_scope, default_name, reuse, auxiliary_name_scope)
+        _no_partitions(partitioner)
+        g = get_default_graph()
+        shared = _shared(g)
+        old: VariableScope = g._variable_scope
+        again = isinstance(name_or_scope, VariableScope)
+        base = name_or_scope if again else old
+        if again:
+            name, label = base.name, base.name.split("/")[-1]
         else:
-            label = str(name_or_scope)
-        name = f"{old.name}/{label}" if old.name else label
-        base = old
-        mode = reuse
-    if old.reuse is True or (old.reuse is AUTO_REUSE and not mode):
-        mode = mode if mode else old.reuse
-        mode = True if old.reuse is True else mode
-    scope = VariableScope(name, mode or False, initializer or base.initializer, regularizer or base.regularizer, dtype or base.dtype,
-                          custom_getter=custom_getter or base.custom_getter, use_resource=base.use_resource if use_resource is None else use_resource,
-                          constraint=constraint or base.constraint)
+            label = str(name_or_scope) if name_or_scope is not None else _unique_scope(shared, old.name, str(default_name))
+            name = f"{old.name}/{label}" if old.name else label
+        scope = VariableScope(name, reuse or base.reuse or False, initializer or base.initializer, regularizer or base.regularizer, dtype or base.dtype,
+                              caching_device=caching_device or base.caching_device, custom_getter=custom_getter or base.custom_getter,
+                              use_resource=base.use_resource if use_resource is None else use_resource, constraint=constraint or base.constraint)
     g._variable_scope = scope
-    _forget(shared, name)
+    shared.scopes[name] = shared.scopes.get(name, 0) + 1
+    counts = dict(shared.scopes)
     try:
-        if auxiliary_name_scope and label:
-            with g.name_scope(label) as opened:
-                scope.original_name_scope = opened
-                yield scope
-        else:
-            scope.original_name_scope = g._scope
+        with g.name_scope(label) if auxiliary_name_scope and label else nullcontext(g._scope) as opened:
+            scope.original_name_scope = base.original_name_scope if again else opened
             yield scope
     finally:
         g._variable_scope = old
+        # default names inside start anew at the next entry, so that it shares what this one made
+        shared.scopes = counts if again else {k: 0 if k.startswith(name + "/") else n for k, n in shared.scopes.items()}
+
+
+def _check_scope(name_or_scope: Any, default_name: Any, reuse: Any, auxiliary_name_scope: Any) -> None:
+    if name_or_scope is None and default_name is None:
+        raise TypeError("If default_name is None then name_or_scope is required")
+    if not isinstance(name_or_scope, (str, VariableScope, type(None))):
+        raise TypeError("VariableScope: name_or_scope must be a string or VariableScope.")
+    if reuse not in (None, True, False, AUTO_REUSE):
+        raise ValueError("The reuse parameter must be True or False or None.")
+    if not isinstance(auxiliary_name_scope, bool):
+        raise TypeError(f"The auxiliary_name_scope must be `True` or `False`, while get {auxiliary_name_scope}")
 
 
 def _no_partitions(partitioner: Any) -> None:
@@ -140,16 +154,10 @@ def _no_partitions(partitioner: Any) -> None:
 
 def _unique_scope(shared: _Shared, prefix: str, name: str) -> str:
     full = f"{prefix}/{name}" if prefix else name
-    count = shared.scopes.get(full, 0)
-    shared.scopes[full] = count + 1
-    return name if count == 0 else f"{name}_{count}"
-
-
-def _forget(shared: _Shared, name: str) -> None:
-    # entering a scope starts its default names anew, so that a second entry shares what the first made
-    for k in [k for k in shared.scopes if k.startswith(name + "/")]:
-        del shared.scopes[k]
-    shared.scopes[name] = max(1, shared.scopes.get(name, 0))
+    number = 0
+    while shared.scopes.get(f"{full}_{number}" if number else full, 0):
+        number += 1
+    return f"{name}_{number}" if number else name
 
 
 def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None, trainable: bool | None = None,
@@ -178,23 +186,22 @@ def _get(g: Any, shared: _Shared, scope: VariableScope, full: str, shape: Any = 
          aggregation: Any = None) -> Variable:
     _no_partitions(partitioner)
     found = shared.by_name.get(full)
-    kind = as_dtype(dtype) if dtype is not None else None
+    kind = as_dtype(dtype if dtype is not None else scope.dtype).base_dtype
     if found is not None:
         if scope.reuse is False:
             raise ValueError(f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope? "
                              f"Originally defined at: {found.site.describe()}")
         if shape is not None and not TensorShape(shape).is_compatible_with(found.shape):
             raise ValueError(f"Trying to share variable {full}, but specified shape {TensorShape(shape)} and found shape {found.shape}.")
-        if kind is not None and kind != found.base_dtype:
+        if kind != found.base_dtype:
             raise ValueError(f"Trying to share variable {full}, but specified dtype {kind.name} and found dtype {found.dtype.name}.")
         return found
     if scope.reuse is True:
         raise ValueError(f"Variable {full} does not exist, or was not created with tf.get_variable(). Did you mean to set reuse=tf.AUTO_REUSE in VarScope?")
-    kind = kind or as_dtype(scope.dtype)
     init = initializer if initializer is not None else scope.initializer
     value = _initial(full, shape, kind, init, dtype)
     with g.name_scope(None), g.control_dependencies(None):
-        variable = Variable(value, trainable=True if trainable is None else trainable, collections=collections, name=full, dtype=None if initializer is not None and shape is None and dtype is None else kind,
+        variable = Variable(value, trainable=True if trainable is None else trainable, collections=collections, name=full, dtype=None if initializer is not None and shape is None else kind,
                             validate_shape=validate_shape, constraint=constraint or scope.constraint, use_resource=scope.use_resource if use_resource is None else use_resource)
     shared.by_name[full] = variable
     rule = regularizer if regularizer is not None else scope.regularizer
@@ -210,7 +217,12 @@ def _initial(full: str, shape: Any, kind: DType, init: Any, dtype: Any) -> Any:
     if init is not None and not callable(init):
         if shape is not None:
             raise ValueError("If initializer is a constant, do not specify shape.")
-        return init if isinstance(init, Tensor) else convert(init, kind if dtype is not None else None, full + "/initial_value")
+        init = init if isinstance(init, Tensor) else convert(init, None, full + "/initial_value")
+        if dtype is not None and init.dtype != kind:
+            raise ValueError(f"Initializer type '{init.dtype}' and explicit dtype '{kind}' don't match.")
+        return init
+    if shape is None and init is not None and not isinstance(init, (type, Initializer)):
+        return init                                      # a function without arguments
     if shape is None:
         raise ValueError(f"Shape of a new variable ({full}) must be fully defined, but instead was <unknown>.")
     static = TensorShape(shape)
@@ -234,26 +246,52 @@ def _initial(full: str, shape: Any, kind: DType, init: Any, dtype: Any) -> Any:
     return make
 
 
-def make_template(name_: str, func_: Callable[..., Any], create_scope_now_: bool = False, unique_name_: Any = None, custom_getter_: Any = None, **kwargs: Any) -> Callable[..., Any]:
-    """``func_`` whose variables are made at the first call and shared by later ones."""
-    state: dict[str, Any] = {}
+class Template:
+    """A function whose variables are made at its first call and shared by later ones; each call names its operations anew."""
 
-    def enter() -> Any:
-        if unique_name_ is not None:         # this very name: two templates of it share their variables
-            return variable_scope(unique_name_, reuse=AUTO_REUSE, custom_getter=custom_getter_)
-        return variable_scope(None, default_name=name_, custom_getter=custom_getter_)
-    if create_scope_now_:
-        with enter() as scope:
-            state["made"] = scope
+    def __init__(self, name: str, func: Callable[..., Any], create_scope_now: bool, unique_name: str | None, custom_getter: Any) -> None:
+        self._name, self._func, self._unique, self._getter = name, func, unique_name, custom_getter
+        self._scope: VariableScope | None = None
+        self._called = False
+        if create_scope_now:
+            self._open()
 
-    def call(*args: Any, **kw: Any) -> Any:
-        if "scope" in state:
-            with variable_scope(state["scope"], reuse=True):
-                return func_(*args, **{**kwargs, **kw})
-        with variable_scope(state["made"]) if create_scope_now_ else enter() as scope:
-            result = func_(*args, **{**kwargs, **kw})
-            state["scope"] = scope
-            return result
-    return call
+    name = property(lambda self: self._name, doc="Its name.")
+    func = property(lambda self: self._func, doc="The function.")
+    variable_scope = var_scope = property(lambda self: self._scope, doc="Where its variables are, or None before they are made.")
+    variables = global_variables = property(lambda self: self._made(GraphKeys.GLOBAL_VARIABLES), doc="Its variables.")
+    trainable_variables = property(lambda self: self._made(GraphKeys.TRAINABLE_VARIABLES), doc="Those that optimizers change.")
+    local_variables = property(lambda self: self._made(GraphKeys.LOCAL_VARIABLES), doc="Its local variables.")
+
+    def _made(self, key: str) -> list[Variable]:
+        return self._scope.get_collection(key) if self._scope is not None else []
+
+    def _open(self) -> None:
+        with variable_scope(self._unique, default_name=self._name, custom_getter=self._getter, auxiliary_name_scope=False) as scope:
+            self._scope = scope
+
+    def __call__(self, *args: Any, **kw: Any) -> Any:
+        if self._scope is None:
+            self._open()
+        assert self._scope is not None
+        before = len(trainable_variables())
+        # a name scope of its own: the variables' scope has a name that is unique among scopes of variables
+        with variable_scope(self._scope, reuse=self._called, auxiliary_name_scope=False), get_default_graph().name_scope(self._unique or self._name):
+            result = self._func(*args, **kw)
+        made = trainable_variables()[before:]
+        if self._called and made:
+            raise ValueError(f"Trainable variable created when calling a template after the first time, perhaps you used tf.Variable when you meant tf.get_variable: {made}")
+        self._called = True
+        return result
 
 
+def make_template(name_: str, func_: Callable[..., Any], create_scope_now_: bool = False, unique_name_: str | None = None, custom_getter_: Any = None,
+                  **kwargs: Any) -> Template:
+    """``func_`` (with ``kwargs``) as a template. ``unique_name_`` is its name as it stands: a second template of it cannot make the same variables."""
+    return Template(name_, functools.partial(func_, **kwargs) if kwargs else func_, create_scope_now_, unique_name_, custom_getter_)
+
+
+def get_local_variable(*args: Any, **kw: Any) -> Variable:
+    """``get_variable`` for a local variable: in LOCAL_VARIABLES, not trained."""
+    keys = list(kw.pop("collections", None) or []) + [GraphKeys.LOCAL_VARIABLES]
+    return get_variable(*args, **{**kw, "trainable": False, "collections": keys})

@@ -17,6 +17,7 @@ from ..ir.aval import Size
 from ..ir.graph import Node
 from ..ops import elementwise as ew
 from ..ops import logic, shape, state
+from .ledger import get_default_graph
 from .shapes import TensorShape, to_sizes
 from .tensor import Tensor
 
@@ -26,6 +27,8 @@ def sizes_from(value: Any, what: str = "shape") -> tuple[Size, ...]:
     if hasattr(value, "_as_tensor"):
         value = value._as_tensor()
     if isinstance(value, Tensor):
+        if value.graph is not get_default_graph():
+            raise ValueError(f"{value} must be from the same graph as what it is the {what} of.")
         found = known(value.node)
         if found is None:
             return _measured(value, what)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import source
 from ..dtypes import int64
-from .array_ops import placeholder
+from .array_ops import constant, placeholder
 from .constructs import operand_nodes
 from .deferred import recorded
 from .funnel import convert, emit, op_scope, operands
@@ -50,7 +50,7 @@ class SparseTensor:
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Its value in the default session (or ``session``)."""
         from .session import default_session_for
-        return default_session_for(self.graph, session, "Cannot evaluate tensor using `eval()`").run(self, feed_dict)
+        return default_session_for(self.graph, session, "evaluate tensor", "eval").run(self, feed_dict)
 
     def _parts(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.indices, self.values, self.dense_shape
@@ -74,7 +74,8 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
         rank = TensorShape(shape).ndims
         prefix = f"{name}/" if name else ""
         known_shape = TensorShape(shape).is_fully_defined()
-        sizes = np.array(TensorShape(shape).as_list(), np.int64) if known_shape else placeholder(int64, [rank], f"{prefix}shape" if name else None)
+        label = f"{prefix}shape" if name else None
+        sizes = constant(np.array(TensorShape(shape).as_list(), np.int64), name=label or "Const") if known_shape else placeholder(int64, [rank], label)
         values = placeholder(dtype, [None], f"{prefix}values" if name else None)
         indices = placeholder(int64, [None, rank], f"{prefix}indices" if name else None)
         return SparseTensor(indices, values, sizes)

@@ -35,6 +35,15 @@ class RefDType:
         return self.base
 
     @property
+    def real_dtype(self) -> RefDType:
+        """Of the real type."""
+        return RefDType(self.base.real_dtype)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Only a reference of the same type is."""
+        return self == other
+
+    @property
     def name(self) -> str:
         """``float32_ref``"""
         return self.base.name + "_ref"
@@ -87,9 +96,25 @@ class Operation:
 
     def get_attr(self, name: str) -> Any:
         """An attribute. ValueError where there is none."""
-        if name not in self.attrs:
+        found = self.attrs.get(name, self)
+        found = self._derived(name) if found is self else found
+        if found is self:
             raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")
-        return self.attrs[name]
+        return found
+
+    def _derived(self, name: str) -> Any:
+        """Attributes that follow from the inputs, or this operation where there is none of that name."""
+        if name == "T" and self.inputs and self.type != "Cast":
+            return self.inputs[0].dtype.base_dtype
+        if name == "SrcT" and self.type == "Cast":
+            return self.inputs[0].dtype.base_dtype
+        if name == "N" and self.type in ("Pack", "ConcatV2", "AddN"):
+            return len(self.inputs)
+        return b"" if name in ("container", "shared_name") and self.type in ("VariableV2", "VarHandleOp") else self
+
+    def colocation_groups(self) -> list[bytes]:
+        """What ``colocate_with`` asked for: ``[b"loc:@name"]``, by default its own."""
+        return list(self.attrs.get("_class", [f"loc:@{self.name}".encode()]))
 
     @property
     def node_def(self) -> Any:
@@ -100,7 +125,7 @@ class Operation:
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Run it in the default session (or ``session``)."""
         from .session import default_session_for
-        default_session_for(self.graph, session, "Cannot execute operation using `run()`").run(self, feed_dict)
+        default_session_for(self.graph, session, "execute operation", "run").run(self, feed_dict)
 
     def _control_nodes_of(self) -> list[Node]:
         return [t.node for t in self.outputs] if self.outputs else [n] if (n := self.node) is not None else []
@@ -176,7 +201,7 @@ class Tensor:
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Its value in the default session (or ``session``)."""
         from .session import default_session_for
-        return default_session_for(self.graph, session, "Cannot evaluate tensor using `eval()`").run(self, feed_dict)
+        return default_session_for(self.graph, session, "evaluate tensor", "eval").run(self, feed_dict)
 
     def _control_nodes_of(self) -> list[Node]:
         return [self.node]

@@ -9,35 +9,15 @@ import numpy as np
 
 from .. import source
 from ..dtypes import DType, as_dtype, string
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, ShapeError, UnimplementedError
 from ..ir.opdef import OPS
 from .deferred import apart, recorded, site_of
-from .funnel import convert, emit, emit_operation, op_scope
+from .funnel import constant_of, convert, emit, emit_operation, graph_of, op_scope
+from .keys import GraphKeys
 from .ledger import get_default_graph
 from .shapes import TensorShape
 from .symbolic import refuse_values
 from .tensor import Operation, RefDType, Tensor, add_operators
-
-
-class GraphKeys:
-    """Names of the standard collections."""
-
-    GLOBAL_VARIABLES = VARIABLES = "variables"
-    TRAINABLE_VARIABLES = "trainable_variables"
-    LOCAL_VARIABLES = "local_variables"
-    MODEL_VARIABLES = "model_variables"
-    METRIC_VARIABLES = "metric_variables"
-    UPDATE_OPS = "update_ops"
-    SUMMARIES = "summaries"
-    LOSSES = "losses"
-    REGULARIZATION_LOSSES = "regularization_losses"
-    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
-    QUEUE_RUNNERS = "queue_runners"
-    GLOBAL_STEP = "global_step"
-    TRAIN_OP = "train_op"
-    WEIGHTS, BIASES, ACTIVATIONS = "weights", "biases", "activations"
-    TABLE_INITIALIZERS = "table_initializer"
-    SAVERS, INIT_OP, READY_OP, LOCAL_INIT_OP = "savers", "init_op", "ready_op", "local_init_op"
 
 
 class Variable:
@@ -54,7 +34,18 @@ class Variable:
                 raise ValueError("initial_value must be specified.")
             if variable_def is not None:
                 raise NotImplementedError("variable_def is not available: give an initial value")
-            g = get_default_graph()
+            if not isinstance(collections, (list, tuple, set, type(None))):
+                raise ValueError(f"collections argument to Variable constructor must be a list, tuple, or set. Got {collections} of type {type(collections)}")
+            if constraint is not None and not callable(constraint):
+                raise ValueError("The `constraint` argument must be a callable.")
+            g = graph_of([initial_value])
+            if g is not get_default_graph():
+                with g.as_default():
+                    self.__init__(initial_value, trainable, collections, validate_shape, name=name, dtype=dtype, expected_shape=expected_shape,  # type: ignore[misc]
+                                  constraint=constraint, use_resource=use_resource, shape=shape)
+                return
+            if name is not None and not g.is_valid_name(name):
+                raise ValueError(f"'{name}' is not a valid scope name")
             with g.control_dependencies(None):
                 base = name or "Variable"
                 own = g.unique_name(base, mark_as_used=False)
@@ -65,12 +56,11 @@ class Variable:
                         value = value if isinstance(value, Tensor) else convert(value, None if dtype is None else as_dtype(dtype), "initial_value")
                 kind = None if dtype is None else as_dtype(dtype)
                 if not isinstance(value, Tensor):
-                    value = convert(value, kind, f"{own[len(g._scope):]}/initial_value")
+                    value = convert(value, kind, f"{own[len(g._scope):]}/{'Initializer/' if use_resource else ''}initial_value")
                 elif kind is not None and value.dtype != kind:
                     value = convert(value, kind)
-                for wanted in (expected_shape, shape):
-                    if wanted is not None and not TensorShape(wanted).is_compatible_with(value.shape):
-                        raise ValueError(f"The initial value's shape ({value.shape}) is not compatible with the explicitly supplied `shape` argument ({TensorShape(wanted)}).")
+                if shape is not None and not TensorShape(shape).is_compatible_with(value.shape):
+                    raise ValueError(f"The initial value's shape ({value.shape}) is not compatible with the explicitly supplied `shape` argument ({TensorShape(shape)}).")
                 self._make(g, value, base, trainable, collections, validate_shape, bool(use_resource))
             self.constraint = constraint
 
@@ -78,8 +68,9 @@ class Variable:
         if any(not isinstance(s, int) for s in value.node.shape) or (value._record is not None and not value.shape.is_fully_defined()):
             if not validate:
                 raise NotImplementedError(f"a variable whose shape may change (validate_shape=False) is not available: {value!r} must have a known shape")
-            raise ShapeError(f"initial_value must have a shape specified: {value!r}")
+            raise ShapeError(f"initial_value must have a shape specified: {value}")
         self._resource = resource
+        self._reads: list[Tensor] = []       # besides the snapshot: what feeds the variable feeds them too
         self.graph, self.initial_value = g, value
         self.uid = g.next_uid()
         self.base_dtype: DType = value.dtype
@@ -92,15 +83,19 @@ class Variable:
         self.site = site
         full = g.operation_name(name)
         self.op = Operation(g, full, "VarHandleOp" if resource else "VariableV2", (), {"dtype": value.dtype})
-        self.op.site = site
+        self.op.site, self.op.device = site, g.device_of(self.op)
         g.operations[full] = self.op
         self._ref = Tensor(self.op, 0, self.node)
         self.op.outputs = [self._ref]
         g.op_count += 1
         self._handle = full
-        self.initializer: Operation = emit("Assign", _absolute(g, full + "/Assign"), (value,),
+        is_set, assign, read = ("IsInitialized/VarIsInitializedOp", "AssignVariableOp", "Read/ReadVariableOp") if resource else ("", "Assign", "read")
+        if is_set:
+            emit("VarIsInitializedOp", _absolute(g, f"{full}/{is_set}"), (), lambda b: b.apply(OPS["is_initialized"], (b.capture(self.node),), {}))
+        self.initializer: Operation = emit(assign, _absolute(g, full + "/Assign"), (value,),
                                            lambda b, v: b.apply(OPS["assign"], (b.capture(self.node), v), {})).op
-        self._snapshot: Tensor = emit("Identity", _absolute(g, full + "/read"), (), lambda b: b.apply(OPS["read"], (b.capture(self.node),), {}))
+        self._snapshot: Tensor = emit("ReadVariableOp" if resource else "Identity", _absolute(g, f"{full}/{read}"), (),
+                                      lambda b: b.apply(OPS["read"], (b.capture(self.node),), {}))
         g.variables[self.uid] = self
         keys = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
         if trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
@@ -110,10 +105,11 @@ class Variable:
     # ---- what it is --------------------------------------------------------------------------------------------------------------
 
     name = property(lambda self: self._handle + ":0", doc="``v:0``")
+    handle = property(lambda self: self._ref, doc="The output of the operation that is the variable.")
     dtype = property(lambda self: self.base_dtype if self._resource else RefDType(self.base_dtype),
                      doc="The reference dtype (prints ``float32_ref``); with ``use_resource`` the plain one.")
     shape = property(lambda self: TensorShape(list(self.node.shape)), doc="The static shape.")
-    device = ""
+    device = property(lambda self: self.op.device, doc="The device asked for.")
     trainable = property(lambda self: self._trainable, doc="Whether optimizers change it by default.")
 
     def get_shape(self) -> TensorShape:
@@ -144,6 +140,7 @@ class Variable:
         """A read of its own, ordered by the control dependencies around it."""
         with source.hide_own_frames():
             result: Tensor = emit("Identity", "read", (), lambda b: b.apply(OPS["read"], (b.capture(self.node),), {}))
+            self._reads.append(result)
             return result
 
     def initialized_value(self) -> Tensor:
@@ -162,18 +159,46 @@ class Variable:
     def load(self, value: Any, session: Any = None) -> None:
         """Set the value in a session at once."""
         from .session import default_session_for
-        default_session_for(self.graph, session, "Cannot load")._store.load(("variable", self.uid), _fitted(self, value), self.base_dtype)
+        default_session_for(self.graph, session, "set variable", "load")._store.load(("variable", self.uid), _fitted(self, value), self.base_dtype)
 
     # ---- changes -----------------------------------------------------------------------------------------------------------------------
 
     def _effect(self, op: str, type: str, name: str | None, value: Any, indices: Any = None, what: str = "value") -> Tensor:
         with op_scope(name, type, self, value, indices) as label:
             rows = [] if indices is None else [convert(indices, name="indices")]
-            t = value if isinstance(value, Tensor) else value._as_tensor() if hasattr(value, "_as_tensor") else convert(value, self.base_dtype, what)
-            if t.dtype != self.base_dtype:
-                raise DTypeError(f"Input '{what}' of '{type}' Op has type {t.dtype.name} that does not match type {self.base_dtype.name} of argument 'ref'.")
+            t = self._operand(type, what, value)
+            if not rows:
+                self._check_shape(type, label.rstrip("/"), t)
+            elif not t.node.shape and not op.startswith("variable_scatter_nd"):          # one number for all
+                t = emit("BroadcastTo", what, (t, rows[0]), lambda b, n, i: b.broadcast(n, (*i.shape, *self.node.shape[1:])), weight=0)
             result: Tensor = emit(type, label, (*rows, t), lambda b, *ns: b.apply(OPS[op], (b.capture(self.node), *ns), {}))
             return result
+
+    def _operand(self, type: str, what: str, value: Any) -> Tensor:
+        """A tensor of the variable's graph and dtype."""
+        if value is None:
+            raise ValueError(f"Tried to convert '{what}' to a tensor and failed. Error: None values not supported.")
+        given = isinstance(value, Tensor) or hasattr(value, "_as_tensor")
+        if given and value.graph is not self.graph:
+            raise ValueError(f"{value} must be from the same graph as {self._ref}.")
+        try:
+            t = convert(value, None if given else self.base_dtype, what)
+        except DTypeError as error:
+            error.args = (f"Expected {self.base_dtype.name} passed to parameter '{what}' of op '{type}', got {value!r} of type '{value.__class__.__name__}' instead. Error: {error}",)
+            raise
+        if t.dtype != self.base_dtype:
+            raise DTypeError(f"Input '{what}' of '{type}' Op has type {t.dtype.name} that does not match type {self.base_dtype.name} of argument 'ref'.")
+        return t
+
+    def _check_shape(self, type: str, name: str, t: Tensor) -> None:
+        mine, given = self.shape, t.shape
+        if given.is_compatible_with(mine):
+            return
+        texts = ["[" + ",".join("?" if d is None else str(d) for d in s.as_list()) + "]" for s in (mine, given)]
+        k = next((k for k, (p, q) in enumerate(zip(mine.as_list(), given.as_list())) if None not in (p, q) and p != q), 0)
+        what = (f"Shapes must be equal rank, but are {mine.ndims} and {given.ndims}" if mine.ndims != given.ndims else
+                f"Dimension {k} in both shapes must be equal, but are {mine[k]} and {given[k]}. Shapes are {texts[0]} and {texts[1]}.")
+        raise ShapeError(f"{what} for '{name}' (op: '{type}') with input shapes: {', '.join(texts)}.")
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Set it; the result is the new value (with ``read_value`` False an operation)."""
@@ -186,6 +211,10 @@ class Variable:
     def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Subtract from it; the result is the new value."""
         return self._result(self._effect("assign_sub", "AssignSub", name, delta), read_value)
+
+    def set_shape(self, shape: Any) -> None:
+        """Nothing to refine: ValueError where it contradicts."""
+        self.shape.merge_with(TensorShape(shape))
 
     @staticmethod
     def _result(new: Tensor, read_value: bool) -> Any:
@@ -218,18 +247,24 @@ class Variable:
         """Replace at index tuples."""
         return self._effect("variable_scatter_nd_update", "ScatterNdUpdate", name, updates, indices, "updates")
 
-    def _assign_slice(self, index: Any, value: Any, name: str | None = None) -> Tensor:
+    def _assign_slice(self, index: Any, value: Any, name: str) -> Tensor:
         """Set ``self[index]``; the result is the whole new value."""
-        with op_scope(name, "strided_slice/_assign", self, value) as label:
+        from .indexing import part
+        with op_scope(_absolute(self.graph, name), "StridedSliceAssign", self, value) as label:
+            t = self._operand("StridedSliceAssign", "value", value)
             shape = tuple(self.node.shape)
-            try:
-                picked = np.arange(int(np.prod(shape))).reshape(shape)[index]
-            except (IndexError, TypeError, NotImplementedError) as error:
-                raise NotImplementedError(f"only slices with bounds known while building can be assigned: {error}") from None
-            where = np.stack(np.unravel_index(picked, shape), -1)            # the index tuple of each element
-            t = convert(value, self.base_dtype, "value")
-            rows = emit("Const", "indices", (), lambda b: b.const(where), weight=0)
-            wide = emit("BroadcastTo", "updates", (t,), lambda b, n: b.broadcast(n, where.shape[:-1]), weight=0)
+            count = self.graph.op_count                              # what finds the places counts nothing
+            places = part(constant_of(np.arange(int(np.prod(shape))).reshape(shape), None, "places"), index, "picked")
+
+            def tuples(b: Any, n: Any) -> Any:
+                columns = []
+                for d in shape[::-1]:
+                    columns.append(b.floormod(n, b.like(n, max(d, 1))))
+                    n = b.floordiv(n, b.like(n, max(d, 1)))
+                return b.stack(*columns[::-1], axis=-1)
+            rows = emit("Tuples", "indices", (places,), tuples)
+            wide = emit("BroadcastTo", "updates", (t, places), lambda b, n, p: b.broadcast(n, p.shape))
+            self.graph.op_count = count
             return self._effect("variable_scatter_nd_update", "StridedSliceAssign", label, wide, rows, "updates")
 
     def __iter__(self) -> Any:
@@ -246,6 +281,8 @@ class Variable:
 
 add_operators(Variable)
 refuse_values(Variable)
+# a variable is an object that is there, as in TF1: programs write ``step = step or default``
+Variable.__bool__ = lambda self: True                    # type: ignore[attr-defined]
 
 
 def _sparse(indices: Any, updates: Any) -> tuple[Any, Any]:
@@ -274,51 +311,12 @@ def _absolute(g: Any, full: str) -> str:
 RefVariable = ResourceVariable = Variable
 
 
-# ---- assigning from outside -----------------------------------------------------------------------------------------------------
-
-
-def assign(ref: Any, value: Any, validate_shape: Any = None, use_locking: Any = None, name: str | None = None) -> Tensor:
-    """``ref.assign(value)``"""
-    result: Tensor = ref.assign(value, name=name)
-    return result
-
-
-def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Tensor:
-    """``ref.assign_add(value)``"""
-    result: Tensor = ref.assign_add(value, name=name)
-    return result
-
-
-def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Tensor:
-    """``ref.assign_sub(value)``"""
-    result: Tensor = ref.assign_sub(value, name=name)
-    return result
-
-
-def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: Any = None, name: str | None = None) -> Tensor:
-    """Add rows to a variable."""
-    result: Tensor = ref.scatter_add(indices, updates, name)
-    return result
-
-
-def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: Any = None, name: str | None = None) -> Tensor:
-    """Subtract rows from a variable."""
-    result: Tensor = ref.scatter_sub(indices, updates, name)
-    return result
-
-
-def scatter_update(ref: Any, indices: Any, updates: Any, use_locking: Any = None, name: str | None = None) -> Tensor:
-    """Replace rows of a variable."""
-    result: Tensor = ref.scatter_update(indices, updates, name)
-    return result
-
-
 # ---- initialising -----------------------------------------------------------------------------------------------------------------
 
 
-def global_variables() -> list[Variable]:
+def global_variables(scope: str | None = None) -> list[Variable]:
     """Variables of the default graph."""
-    return get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES)
+    return get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
 all_variables = global_variables
@@ -334,13 +332,29 @@ def local_variables(scope: str | None = None) -> list[Variable]:
     return get_default_graph().get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
+def model_variables(scope: str | None = None) -> list[Variable]:
+    """Variables of a model, as those who made it say."""
+    return get_default_graph().get_collection(GraphKeys.MODEL_VARIABLES, scope)
+
+
+def moving_average_variables(scope: str | None = None) -> list[Variable]:
+    """Variables that moving averages are kept of."""
+    return get_default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
+
+
 @recorded
 def variables_initializer(var_list: Sequence[Variable], name: str = "init") -> Operation:
     """An operation that sets these variables to their initial values."""
     with source.hide_own_frames():
         g = get_default_graph()
-        nodes = [n for v in var_list for n in v.initializer._control_nodes_of()]
-        return emit_operation("NoOp", name, group_node(g, nodes), g)
+        return _run_all(g, name, [v.initializer for v in var_list])
+
+
+def _run_all(g: Any, name: str, items: Sequence[Any]) -> Operation:
+    """An operation that runs ``items``, its control inputs."""
+    op = emit_operation("NoOp", name, group_node(g, [n for x in items for n in x._control_nodes_of()]), g)
+    op.control_inputs = list(dict.fromkeys(getattr(x, "op", x) for x in items))
+    return op
 
 
 def global_variables_initializer() -> Operation:
@@ -353,7 +367,13 @@ def local_variables_initializer() -> Operation:
     return variables_initializer(local_variables(), "init")
 
 
+def tables_initializer(name: str = "init_all_tables") -> Operation:
+    """An operation that sets all lookup tables: there are none."""
+    return no_op(name)
+
+
 initialize_all_variables = global_variables_initializer
+initialize_local_variables = local_variables_initializer
 initialize_variables = variables_initializer
 
 
@@ -381,9 +401,17 @@ class _Report(Tensor):
     def __init__(self, flags: Tensor, names: Sequence[str]) -> None:
         super().__init__(flags.op, 0, flags._node)
         self._flags, self._names = flags, np.array([n.encode() for n in names], object)
-        self._shape = TensorShape([None])
+        self._shape = TensorShape([None if len(names) else 0])
 
     dtype = property(lambda self: string, doc="Text.")
+
+    @property
+    def node(self) -> Any:
+        """No node computes text: UnimplementedError where something wants to compute with it."""
+        raise UnimplementedError(None, self.op, f"{self.name}: a report of variables can be fetched, not computed with")
+
+    def _control_nodes_of(self) -> list[Any]:
+        return self._flags._control_nodes_of()
 
     def _fetch_parts(self) -> Any:
         return [self._flags], lambda got: self._names[~got[0]]
@@ -398,10 +426,11 @@ def report_uninitialized_variables(var_list: Sequence[Variable] | None = None, n
         with g.name_scope(name), g.control_dependencies(None):
             flags = stack([is_variable_initialized(v) for v in variables], name="flags") if variables else convert(np.zeros(0, bool), name="flags")
             report = _Report(flags, [v.op.name for v in variables])
-            report.op = Operation(g, g.operation_name("boolean_mask/GatherV2"), "GatherV2", (flags,))
+            name, type = ("boolean_mask/GatherV2", "GatherV2") if variables else ("Const", "Const")
+            report.op = Operation(g, g.operation_name(name), type, (flags,))
             report.op.site, report.op.outputs = flags.op.site, [report]
             g.operations[report.op.name] = report.op
-            g.op_count += 29                 # what selects the names
+            g.op_count += 29 if variables else 1         # what selects the names
             return report
 
 
@@ -411,9 +440,9 @@ def group(*inputs: Any, name: str | None = None, **unknown: Any) -> Operation:
     with source.hide_own_frames():
         if unknown:
             raise ValueError(f"Unknown keyword arguments {', '.join(unknown)}")
-        g = get_default_graph()
         flat = [x for i in inputs for x in (i if isinstance(i, (list, tuple)) else [i]) if x is not None]
-        return emit_operation("NoOp", name or "group_deps", group_node(g, [n for x in flat for n in x._control_nodes_of()]), g)
+        g = graph_of(flat)
+        return _run_all(g, name or "group_deps", flat)
 
 
 @recorded

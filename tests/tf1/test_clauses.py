@@ -428,7 +428,8 @@ def test_116():
 def test_062():
     f = tf.placeholder(tf.float32, [])
     s = tf.Session()
-    assert s.run(f + 0, {f: 1 + 2j}) == 1
+    assert s.run(f + 0, {f: np.complex64(1 + 2j)}) == 1
+    raises(TypeError, "can't convert complex to float", lambda: s.run(f + 0, {f: 1 + 2j}))
 
 
 def test_066():

@@ -16,8 +16,19 @@ def test_024_assigning_a_part(sess):
         want[index] = value
         assert np.array_equal(sess.run(v[index].assign(value)), want)
     assert np.array_equal(sess.run(v), want)
-    with pytest.raises(NotImplementedError, match="bounds known while building"):
-        v[tf.placeholder(tf.int32, [])].assign(1.0)
+
+
+def test_024_assigning_a_part_that_the_run_chooses(sess):
+    v, k = tf.Variable(np.zeros((3, 2), "f4")), tf.placeholder(tf.int32, [])
+    sess.run(v.initializer)
+    assert sess.run(v[k].assign([1.0, 2.0]), {k: 1}).tolist() == [[0, 0], [1, 2], [0, 0]]
+    assert sess.run(v[:k].assign([[5.0, 5.0]] * 2), {k: 2}).tolist() == [[5, 5], [5, 5], [0, 0]]
+    assert sess.run(v[k, 0].assign(9.0), {k: -1}).tolist() == [[5, 5], [5, 5], [9, 0]]
+    for part, value in ((v[k], [1.0, 2.0]), (v[:k], [[5.0, 5.0]] * 2)):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            sess.run(part.assign(value), {k: 5 if part.shape.ndims == 1 else 3})
+    assert sess.run(v).tolist() == [[5, 5], [5, 5], [9, 0]] and [v[0].assign([0.0, 0.0]).op.name, v[1].assign([0.0, 0.0]).op.name] == [
+        "strided_slice_5/_assign", "strided_slice_6/_assign"]
 
 
 def test_024_index_tuples_of_a_variable(sess):

@@ -160,8 +160,13 @@ def test_052_settings():
         tf.ConfigProto(nonsense=1)
     with pytest.raises(AttributeError):
         config.nonsense = 1
-    with pytest.raises(ValueError, match="target"):
+    with pytest.raises(tf.errors.NotFoundError, match="target"):
         tf.Session("grpc://somewhere")
+    for wrong in ({"target": 3}, {"graph": 3}, {"config": 3}):
+        with pytest.raises(TypeError, match=f"{next(iter(wrong))} must be a"):
+            tf.Session(**wrong)
+    with pytest.raises(TypeError, match="'a' has type str, but expected one of: int, bool"):
+        config.allow_soft_placement = "a"
 
 
 def test_052_devices(sess):

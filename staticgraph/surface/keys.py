@@ -1,0 +1,26 @@
+"""Names of the standard collections."""
+
+
+class GraphKeys:
+    """Names of the standard collections."""
+
+    GLOBAL_VARIABLES = VARIABLES = "variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    LOCAL_VARIABLES = "local_variables"
+    MODEL_VARIABLES = "model_variables"
+    METRIC_VARIABLES = "metric_variables"
+    UPDATE_OPS = "update_ops"
+    SUMMARIES = "summaries"
+    LOSSES = "losses"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
+    QUEUE_RUNNERS = "queue_runners"
+    GLOBAL_STEP = "global_step"
+    TRAIN_OP = "train_op"
+    WEIGHTS, BIASES, ACTIVATIONS = "weights", "biases", "activations"
+    TABLE_INITIALIZERS = "table_initializer"
+    SAVERS, INIT_OP, READY_OP, LOCAL_INIT_OP = "savers", "init_op", "ready_op", "local_init_op"
+    READY_FOR_LOCAL_INIT_OP, SUMMARY_OP, EVAL_STEP = "ready_for_local_init_op", "summary_op", "eval_step"
+    SAVEABLE_OBJECTS, ASSET_FILEPATHS, CONCATENATED_VARIABLES = "saveable_objects", "asset_filepaths", "concatenated_variables"
+    RESOURCES, LOCAL_RESOURCES, TRAINABLE_RESOURCE_VARIABLES = "resources", "local_resources", "trainable_resource_variables"
+    COND_CONTEXT, WHILE_CONTEXT = "cond_context", "while_context"
