@@ -30,6 +30,8 @@ def test_sizes_are_polynomials():
     assert aval.substitute(n * m + 1, {"n": 3}) == 3 * m + 1
     assert aval.parse_dim(str(n * m + 2 * n)) == n * m + 2 * n
     assert parse_aval("f32[n,3*m]") == Aval((n, 3 * m), as_dtype("float32"))
+    early, late = aval.symbol("n99"), aval.symbol("n100")            # fresh symbols stand in the order in which they were made
+    assert [repr(late + early), repr(late * early), repr(aval.maximum(late, early))] == ["n99+n100", "(n99*n100)", "max(n99,n100)"]
 
 
 def test_a_printed_graph_parses_back_with_regions_and_constants():

@@ -70,7 +70,7 @@ class Dim:
             return NotImplemented
         if len(other.terms) == 1 and other.const == 0 and len(self.terms) == 1 and self.const == 0:
             (x, cx), (y, cy) = self.terms[0], other.terms[0]
-            first, second = sorted((_make(((x, 1),), 0), _make(((y, 1),), 0)), key=repr)
+            first, second = sorted((_make(((x, 1),), 0), _make(((y, 1),), 0)), key=_by_age)
             return _combine(_atom("mul", (first, second)), cx * cy, 0, 0)
         total: Size = 0
         mine: list[tuple[Atom | None, int]] = [*self.terms, (None, self.const)]
@@ -108,8 +108,13 @@ class Dim:
         return parse_dim, (repr(self),)
 
 
-def _key(atom: Atom) -> tuple[int, str]:
-    return (0 if atom.kind == "sym" else 1, atom.name)
+def _by_age(x: object) -> tuple[int, str]:
+    """Sorts fresh symbols in the order in which they were made: n9 before n10."""
+    return len(repr(x)), repr(x)
+
+
+def _key(atom: Atom) -> tuple[int, int, str]:
+    return (0 if atom.kind == "sym" else 1, len(atom.name), atom.name)
 
 
 _dims: weakref.WeakValueDictionary[tuple[tuple[tuple[Atom, int], ...], int], Dim] = weakref.WeakValueDictionary()
@@ -256,7 +261,7 @@ def maximum(x: Size, y: Size) -> Size:
         return y
     if never_negative(-gap):
         return x
-    first, second = sorted((x, y), key=repr)
+    first, second = sorted((x, y), key=_by_age)
     return _atom("max", (first, second))
 
 
