@@ -9,6 +9,53 @@ import pytest
 import staticgraph as tf
 
 
+def at_the_root(f):
+    """``f()`` in a thread, which has neither a graph nor a session of its own."""
+    results = []
+
+    def run():
+        tf.reset_default_graph()
+        try:
+            results.append(f())
+        finally:
+            tf.reset_default_graph()
+    t = threading.Thread(target=run)
+    t.start()
+    t.join()
+    return results[0]
+
+
+def test_041_threads_share_the_global_graph():
+    def f():
+        seen = []
+        t = threading.Thread(target=lambda: seen.append(tf.get_default_graph()))
+        t.start()
+        t.join()
+        return seen[0] is tf.get_default_graph()
+    assert at_the_root(f)
+
+
+def test_042_a_reset_under_an_interactive_session():
+    def f():
+        s = tf.InteractiveSession()
+        before = tf.get_default_graph()
+        tf.reset_default_graph()
+        s.close()
+        return tf.get_default_graph() is not before
+    assert at_the_root(f)
+
+
+def test_043_an_old_session_runs_old_tensors_after_a_reset():
+    def f():
+        a = tf.constant(2.0) * 3
+        s = tf.Session()
+        tf.reset_default_graph()
+        with pytest.raises(ValueError, match="must be from the same graph as"):
+            a + tf.constant(1.0)
+        return s.run(a)
+    assert at_the_root(f) == 6
+
+
 @pytest.mark.parametrize("use", [
     lambda a, c: a + c, lambda a, c: tf.concat([[1.0], tf.reshape(c, [1]), tf.reshape(a, [1])], 0), lambda a, c: tf.Variable(1.0).assign(a), lambda a, c: tf.stack([a, c]),
     lambda a, c: tf.reshape(c, tf.cast(tf.reshape(a, [1]), tf.int32)), lambda a, c: tf.gradients(c, a) and a + c, lambda a, c: tf.cond(tf.constant(True), lambda: a, lambda: c)])

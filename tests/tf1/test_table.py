@@ -1,0 +1,36 @@
+"""``docs/tf1.md`` has a row for each statement, and a test with its number for each that is met."""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROW = re.compile(r"^\| (\d+) \| (\w[\w ]*?) \| (.*)\|$", re.M)
+FIRST, ALL = 69, 136                         # statements of the first part, of both
+
+
+def rows():
+    return [(int(number), state, remarks.strip()) for number, state, remarks in ROW.findall((HERE.parents[1] / "docs" / "tf1.md").read_text())]
+
+
+def tested():
+    """Numbers in the names of test functions: ``test_NNN_...``, ``test_NNN_to_MMM_...``, ``test_NNN_and_MMM_...``."""
+    found = set()
+    for path in HERE.glob("test_*.py"):
+        for first, word, last in re.findall(r"^def test_(\d{3})(?:_(to|and)_(\d{3}))?", path.read_text(), re.M):
+            found |= set(range(int(first), int(last) + 1)) if word == "to" else {int(first), int(last or first)}
+    return found
+
+
+def test_every_statement_has_one_row():
+    numbers = [number for number, _, _ in rows()]
+    assert numbers == list(range(1, (ALL if max(numbers) > FIRST else FIRST) + 1))
+
+
+def test_rows_say_what_is_missing():
+    for number, state, remarks in rows():
+        assert state in ("met", "in part", "other"), number
+        assert state == "met" or remarks, number
+
+
+def test_what_is_met_is_tested():
+    assert [number for number, state, _ in rows() if state != "other" and number not in tested()] == []
