@@ -91,6 +91,21 @@ def test_packed_and_blocked_products_are_the_same_chain(dtype: dtypes.DType, ta:
         assert np.array_equal(bits(c), bits(want)), change
 
 
+@pytest.mark.parametrize("spec,sizes", [
+    (GemmSpec(dtypes.float32, None, 700, 600, ta=True), {"m": 131}),
+    (GemmSpec(dtypes.float32, None, 700, 600, ta=True), {"m": 3}),
+    (GemmSpec(dtypes.float64, 100, 1500, None, ta=True), {"k": 37}),
+    (GemmSpec(dtypes.float64, 131, 300, 203, ta=True, batch=3), {}),
+    (GemmSpec(dtypes.float32, 50, 700, 1700, ta=True, batch=2, sa=0), {}),
+    (GemmSpec(dtypes.float32, 50, 700, 1700, ta=True, accumulate=True), {}),
+])
+def test_transposed_rows_are_packed_into_tiles(spec: GemmSpec, sizes: dict[str, int]) -> None:
+    """Also where the number of rows or steps is an operand, in batches, and in any number of calls."""
+    assert gemm(HOST, spec).plan.pack_x or HOST.vector_bits < 512
+    for splits in (1, 3):
+        check(spec, HOST, splits, **sizes)
+
+
 @pytest.mark.parametrize("ta,tb", [(False, False), (True, False), (False, True), (True, True)])
 def test_one_text_serves_all_sizes(ta: bool, tb: bool) -> None:
     spec = GemmSpec(dtypes.float32, None, None, None, ta, tb)

@@ -170,7 +170,7 @@ class Correlation(Product):
         b, e, g = self.b, self.e, self.g
         row_parts = [(s, s.lo, s.hi) for s in self.row_segments()]
         col_segments = self.column_segments()
-        panels, col_tasks = self._count(col_segments), self.plan.col_tasks
+        panels, col_tasks = self.count(col_segments), self.plan.col_tasks
         oh, blocks, many = e.size(g.out[1]), e.size(_ceil(g.out[1], self.task_rows)), e.size(self.task_rows)
         line, image_size = e.size(g.line * g.strides[0]), e.size(g.image[1] * g.line)
         self.y_item = self.ws if self.plan.y == "packed" else self.y

@@ -44,6 +44,9 @@ def gemm(target: Target, spec: GemmSpec, sink: Sink | None = None, emitter: Call
     if chosen.y == "packed":
         from .pack import pack_kernel
         kernels.append(pack_kernel(target, given.operands, spec, chosen, sizes))
+    if chosen.pack_x:
+        from .pack import pack_rows
+        kernels.append(pack_rows(target, given.operands, spec, chosen, sizes))
     e = emitter() if emitter else Emitter(target)
     Product(e, given.operands, spec, chosen, sizes, sink).emit()
     kernels.append(GemmKernel(e.text(), sizes.tasks, "gemm", e))
@@ -60,19 +63,13 @@ class Product(Frame):
         self.kc: Index = self.k                             # the first and the last one
         self.first: bool | Val = True
         self.final: bool | Val = True
-        b = self.b
         self.in_c = sink is None and not plan.swap          # partial sums of k lie in C itself
-        at: Index = sizes.packed(self.cols, self.k, self.batch, self.up, b.mul)
-        self.partial_at = at
-        if sizes.partials:
-            at = b.add(at, b.mul(b.mul(self.rows, self.cols_up), self.batch))
-        self.copy_at = at
 
     def emit(self) -> None:
         """Write the whole kernel."""
         b, plan = self.b, self.plan
         row_segments, col_segments = self.row_segments(), self.column_segments()
-        row_tiles, panels = self._count(row_segments), self._count(col_segments)
+        row_tiles, panels = self.count(row_segments), self.count(col_segments)
         row_tasks = self.sizes.row_tasks(self.rows, self.ceil)
         col_tasks = self.sizes.col_tasks(self.cols, self.ceil)
 
@@ -84,25 +81,25 @@ class Product(Frame):
             row_parts = list(self.share(row_segments, row_tiles, tr, row_tasks))
             col_parts = list(self.share(col_segments, panels, tc, col_tasks))
             self.item = item
-            self.x_item = b.at(self.x, b.mul(item, self.sx), self.dtype)
+            if plan.pack_x:
+                at = b.add(self.rows_at, 0 if self.sizes.shared_x else b.mul(item, self.rows_each))
+                self.x_item = b.at(self.ws, at, self.dtype)
+            else:
+                self.x_item = b.at(self.x, b.mul(item, self.sx), self.dtype)
             if plan.y == "packed":
                 self.y_item = b.at(self.ws, 0 if self.sizes.shared_y else b.mul(item, self.packed_each), self.dtype)
             else:
                 self.y_item = b.at(self.y, b.mul(item, self.sy), self.dtype)
             if plan.chunk_outer:
-                self.chunks(lambda: self.panels(col_parts, lambda s, v0: self.tiles(row_parts, s, v0)), t, row_parts)
+                self.chunks(lambda: self.panels(col_parts, lambda s, v0: self.tiles(row_parts, s, v0)))
             else:
-                self.panels(col_parts, lambda s, v0: self.chunks(lambda: self.tiles(row_parts, s, v0), t, row_parts))
+                self.panels(col_parts, lambda s, v0: self.chunks(lambda: self.tiles(row_parts, s, v0)))
             return []
         b.loop(b.lo, b.hi, 1, [], task)
 
-    def _count(self, segments: list[Segment]) -> Index:
-        """Tiles of a side that tasks share: the whole ones where the size is an operand (its rest goes to the last task)."""
-        return segments[0].hi if isinstance(segments[-1].hi, Val) else segments[-1].hi
-
     # ---- the nest ------------------------------------------------------------------------------------------------------------
 
-    def chunks(self, inside: Callable[[], None], t: Index, row_parts: list[tuple[Segment, Index, Index]]) -> None:
+    def chunks(self, inside: Callable[[], None]) -> None:
         """Blocks of k, in order."""
         b, kc = self.b, self.plan.kc
         if kc is None:
@@ -117,8 +114,6 @@ class Product(Frame):
             self.kc = b.min(kc, b.sub(self.k, k0)) if self.k % kc else kc
             self.first = b.less(k0, 1)
             self.final = b.less(self.k - kc - 1, k0)
-            if self.plan.copy_x:
-                self.copy_rows(t, row_parts)
             inside()
             return []
         b.loop(0, self.k, kc, [], chunk)
@@ -168,67 +163,13 @@ class Product(Frame):
         self.end_tile(tile, row, column, col)
 
     def x_tile(self, row: Index, mr: int) -> Broadcast:
-        """Where the rows of a tile lie: in place, or in the task's copy."""
-        b, plan = self.b, self.plan
-        if not plan.copy_x:
-            at = b.add(b.mul(row, self.x_row), b.mul(self.k0, self.x_step))
-            return Broadcast(b.at(self.x_item, at, self.dtype), self.x_row, self.x_step)
-        assert plan.kc is not None
-        ld = plan.kc + plan.lanes
-        at = b.mul(b.sub(row, self.first_row), ld)
-        if self.x_step == 1:
-            return Broadcast(b.at(self.copy, at, self.dtype), ld, 1)
-        return Broadcast(b.at(self.copy, at, self.dtype), 1, mr)
-
-    def copy_rows(self, t: Index, parts: list[tuple[Segment, Index, Index]]) -> None:
-        """Copy this chunk of the task's rows of x close together: no cache sets or pages are hit too often."""
-        b, plan, dtype, w = self.b, self.plan, self.dtype, self.plan.lanes
-        assert plan.kc is not None
-        self.copy = b.at(self.ws, b.add(self.copy_at, b.mul(t, self.sizes.copy_per_task())), dtype)
-        first: Index | None = None
-        for s, lo, _ in parts:
-            row = b.add(s.start, b.mul(b.sub(lo, s.lo), s.size))
-            first = row if first is None else b.min(first, row)
-        assert first is not None
-        self.first_row = first
-        ld = plan.kc + w
-        if self.x_step == 1:
-            last = first
-            for s, _, hi in parts:
-                last = b.max(last, b.add(s.start, b.mul(b.sub(b.min(hi, s.hi), s.lo), s.size)))
-            self._copy_lines(first, last, ld)
-            return
-        for s, lo, hi in parts:
-            def tile(i: Index, _: list[Val], s: Segment = s) -> list[Val]:
-                row = b.add(s.start, b.mul(b.sub(i, s.lo), s.size))
-                src = b.at(self.x_item, b.add(b.mul(row, self.x_row), b.mul(self.k0, self.x_step)), dtype)
-                dst = b.at(self.copy, b.mul(b.sub(row, self.first_row), ld), dtype)
-
-                def line(k: Index, vals: list[Val]) -> list[Val]:
-                    b.store(vals[1], b.load(vals[0], dtype, s.size))
-                    return [b.at(vals[0], self.x_step, dtype), b.at(vals[1], s.size, dtype)]
-                b.loop(0, self.kc, 1, [src, dst], line)
-                return []
-            b.loop(lo, hi, 1, [], tile)
-
-    def _copy_lines(self, first: Index, last: Index, ld: int) -> None:
-        """Rows ``first`` .. ``last`` - 1 of x, each with k contiguous."""
-        b, dtype, w = self.b, self.dtype, self.plan.lanes
-        whole = b.sub(self.kc, b.mod(self.kc, w))
-
-        def line(row: Index, _: list[Val]) -> list[Val]:
-            p = b.at(self.x_item, b.add(b.mul(row, self.x_row), self.k0), dtype)
-            q = b.at(self.copy, b.mul(b.sub(row, first), ld), dtype)
-
-            def move(lanes: int):                                                  # type: ignore[no-untyped-def]
-                def run(k: Index, _: list[Val]) -> list[Val]:
-                    b.store(b.at(q, k, dtype), b.load(b.at(p, k, dtype), dtype, lanes))
-                    return []
-                return run
-            b.loop(0, whole, w, [], move(w))
-            b.loop(whole, self.kc, 1, [], move(1))
-            return []
-        b.loop(first, last, 1, [], line)
+        """Where the rows of a tile lie: in place, or packed."""
+        b = self.b
+        if self.plan.pack_x:
+            at = b.add(b.mul(row, self.k), b.mul(self.k0, mr))
+            return Broadcast(b.at(self.x_item, at, self.dtype), 1, mr)
+        at = b.add(b.mul(row, self.x_row), b.mul(self.k0, self.x_step))
+        return Broadcast(b.at(self.x_item, at, self.dtype), self.x_row, self.x_step)
 
     # ---- start and end of a tile ---------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...ir.aval import Size
 from ..values import Val
 from .index import POINTER, Builder, Index
-from .plan import Plan
+from .plan import PACKED_TILES, Plan
 from .spec import CONTIGUOUS, GemmSpec
 
 
@@ -19,6 +19,7 @@ class Sizes:
         self.spec, self.plan, self.folded = spec, plan, folded
         y_stride = spec.sa if plan.swap else spec.sb
         self.shared_y = y_stride == 0 or spec.batch == 1
+        self.shared_x = (spec.sb if plan.swap else spec.sa) == 0 or spec.batch == 1
         self.partials = plan.kc is not None and (spec.k is None or plan.kc < spec.k)
 
     def _roles(self, m: Size, n: Size, batch: Size) -> tuple[Size, Size, Size]:
@@ -50,7 +51,12 @@ class Sizes:
         _, cols, items = self._roles(m, n, batch)
         return (1 if self.shared_y else items) * _ceil(cols, self.plan.nv * self.plan.lanes)
 
-    # elements of the regions of the workspace, in order: packed y, partial sums, copies of x
+    def pack_rows_tasks(self, m: Size, n: Size, k: Size, batch: Size) -> Size:
+        """Tasks of the kernel that packs x: groups of row tiles."""
+        rows, _, items = self._roles(m, n, batch)
+        return (1 if self.shared_x else items) * _ceil(rows, self.plan.mr * PACKED_TILES)
+
+    # elements of the regions of the workspace, in order: packed y, partial sums, packed x
     def packed(self, cols: Any, k: Any, items: Any, up: Callable[[Any, int], Any], mul: Callable[[Any, Any], Any]) -> Any:
         """Packed panels of y."""
         if self.plan.y != "packed":
@@ -58,29 +64,14 @@ class Sizes:
         one = mul(up(cols, self.plan.lanes), up(k, self.plan.lanes))
         return one if self.shared_y else mul(one, items)
 
-    def rows_of_task(self) -> int:
-        """The most rows one task has."""
-        fixed = self.fixed()[0]
-        p = self.plan
-        tiles = p.row_block if fixed is None else -(-(-(-fixed // p.mr)) // p.row_tasks)
-        return tiles * p.mr
-
-    def copy_per_task(self) -> int:
-        """Elements of one task's copy of x."""
-        p = self.plan
-        if not p.copy_x or p.kc is None:
-            return 0
-        return self.rows_of_task() * (p.kc + p.lanes) + 2 * p.lanes
-
     def workspace(self, m: Size, n: Size, k: Size, batch: Size) -> Size:
         """Bytes of workspace."""
         rows, cols, items = self._roles(m, n, batch)
         total: Size = self.packed(cols, k, items, _up, lambda a, b: a * b)
         if self.partials:
             total = total + rows * _up(cols, self.plan.lanes) * items
-        copies = self.copy_per_task()
-        if copies:
-            total = total + self.tasks(m, n, k, batch) * copies
+        if self.plan.pack_x:
+            total = total + rows * k * (1 if self.shared_x else items)
         return total * self.spec.dtype.size
 
 
@@ -154,6 +145,12 @@ class Frame:
         self.k_up = self.up(self.k, plan.lanes)
         self.cols_up = self.up(self.cols, plan.lanes)
         self.packed_each = b.mul(self.k_up, self.cols_up)
+        self.rows_each = b.mul(self.rows, self.k)
+        at: Index = sizes.packed(self.cols, self.k, self.batch, self.up, b.mul)
+        self.partial_at = at
+        if sizes.partials:
+            at = b.add(at, b.mul(b.mul(self.rows, self.cols_up), self.batch))
+        self.rows_at = at
 
     def up(self, x: Index, to: int) -> Index:
         """x rounded up to a multiple."""
@@ -217,6 +214,10 @@ class Frame:
         size, more = divmod(self.rows, tiles)
         return [s for s in (Segment(size + 1, 0, more, 0), Segment(size, more, tiles, more * (size + 1)))
                 if s.lo < s.hi]                                                    # type: ignore[operator]
+
+    def count(self, segments: list[Segment]) -> Index:
+        """Tiles of a side that tasks share: the whole ones where the size is an operand (its rest goes to the last task)."""
+        return segments[0].hi if isinstance(segments[-1].hi, Val) else segments[-1].hi
 
     def share(self, segments: list[Segment], tiles: Index, t: Index, tasks: Index) -> Iterator[tuple[Segment, Index, Index]]:
         """Each segment with the part of it that falls to task ``t`` of ``tasks``. The last task also has the tiles past ``tiles``."""

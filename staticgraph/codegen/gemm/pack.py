@@ -1,7 +1,8 @@
-"""The packing kernel: y into panels, each contiguous in the order in which the multiplying kernel reads it.
+"""The packing kernels: y into panels and x into row tiles, each contiguous in the order in which the multiplying kernel reads it.
 
 The panel that starts at vector v lies at element v * lanes * k_up and has a row of all its vectors for every k. Dead lanes of the last
-vector are zero, so that whole vectors can be read.
+vector are zero, so that whole vectors can be read. The row tile that starts at row i lies at element i * k and has its rows of every k
+next to each other; only an x whose rows are contiguous along the tile, not along k, is packed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ..target import Target
 from ..values import Val
 from .frame import Frame, Segment, Sizes
 from .index import Index
-from .plan import Plan
+from .plan import PACKED_TILES, Plan
 from .spec import GemmKernel, GemmSpec
 from .tile import columns, group_of
 
@@ -50,6 +51,42 @@ def pack_kernel(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan:
         return []
     b.loop(b.lo, b.hi, 1, [], task)
     return GemmKernel(e.text(), sizes.pack_tasks, "pack")
+
+
+def pack_rows(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan: Plan, sizes: Sizes) -> GemmKernel:
+    """The kernel that packs x; its tasks are groups of row tiles, read in the order of memory a few k at a time."""
+    e = Emitter(target)
+    f = Frame(e, operands, spec, plan, sizes)
+    b, dtype = f.b, spec.dtype
+    segments = f.row_segments()
+    tiles = f.count(segments)
+    groups: Index = f.ceil(f.rows, plan.mr * PACKED_TILES)
+
+    def task(t: Index, _: list[Val]) -> list[Val]:
+        group, item = (t, 0) if sizes.shared_x else (b.mod(t, groups), b.div(t, groups))
+        source = b.at(f.x, b.mul(item, f.sx), dtype)
+        target_ = b.at(f.ws, b.add(f.rows_at, b.mul(item, f.rows_each)), dtype)
+        for s, lo, hi in f.share(segments, tiles, group, groups):
+            row = b.add(s.start, b.mul(b.sub(lo, s.lo), s.size))
+            ends = b.at(source, row, dtype), b.at(target_, b.mul(row, f.k), dtype)
+
+            def steps(count: int, s: Segment = s, lo: Index = lo, hi: Index = hi):  # type: ignore[no-untyped-def]
+                def tile(_: Index, vals: list[Val]) -> list[Val]:
+                    for u in range(count):
+                        x = b.load(b.at(vals[0], b.mul(u, f.x_step), dtype), dtype, s.size)
+                        b.store(b.at(vals[1], u * s.size, dtype), x)
+                    return [b.at(vals[0], s.size, dtype), b.at(vals[1], b.mul(s.size, f.k), dtype)]
+
+                def run(_: Index, vals: list[Val]) -> list[Val]:
+                    b.loop(lo, hi, 1, vals, tile)
+                    return [b.at(vals[0], b.mul(count, f.x_step), dtype), b.at(vals[1], count * s.size, dtype)]
+                return run
+            whole = b.sub(f.k, b.mod(f.k, 8))
+            state = b.loop(0, whole, 8, ends, steps(8))
+            b.loop(whole, f.k, 1, state, steps(1))
+        return []
+    b.loop(b.lo, b.hi, 1, [], task)
+    return GemmKernel(e.text(), sizes.pack_rows_tasks, "pack")
 
 
 def _copy(f, source: Val, out: Val, column: Index, s) -> None:                     # type: ignore[no-untyped-def]

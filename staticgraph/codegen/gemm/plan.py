@@ -16,6 +16,8 @@ from .spec import GemmSpec
 L2 = 320 << 10           # bytes of y that stay in the second-level cache; more is packed where there are rows enough to pay for it
 PANEL = 128 << 10        # bytes of an unpacked panel of y that several row tiles read
 STREAM = 2 << 20         # bytes of y that certainly come from further away: asked for ahead of time
+BLOCK = 4 << 20          # bytes of x that the panels of y pass over one after the other
+PACKED_TILES = 16        # row tiles that one task packs
 COMPILING = 0.001        # relative price of a register of a tile's code
 TYPICAL = 64             # what a run-time size is taken for
 
@@ -28,7 +30,7 @@ class Plan:
     lanes: int
     swap: bool
     y: str                        # "direct", "packed", "turned"
-    copy_x: bool
+    pack_x: bool
     mr: int
     nv: int
     kc: int | None
@@ -85,16 +87,16 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
             kc = _chunk(spec.k, 8 if ((spec.lda if swap else spec.ldb) or 0) * dtype.size % 2048 == 0 else 16)
         elif row_tiles > 1:
             kc = _chunk(spec.k, max(128, PANEL // per_step))
-    copy_x = packed_big and kc is not None
+    # a tile of an x that is not contiguous along k would touch as many lines and pages as it has steps
+    pack_x = packed_big and (not spec.tb if swap else spec.ta)
     wanted = max(1, min(16, rows * cols * max(k, 1) >> 16))
-    if copy_x:
-        col_tasks, row_tasks = 1, min(row_tiles, 2 * -(-rows // 256))
-    else:
-        col_tasks = min(panels, 2 if by_rows else wanted)
-        row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
+    col_tasks = min(panels, 2 if by_rows else wanted)
+    row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
+    if packed_big:
+        row_tasks = min(row_tiles, max(-(-8 // col_tasks), -(-rows * (kc or k) * dtype.size // BLOCK)))
     tight = mr * nv * 32 // registers(target)          # unrolled, a large tile spills: loads of the next step move up
-    unroll = 4 if tight <= 6 else 2 if tight <= 12 else 1
-    return Plan(lanes, swap, y, copy_x, mr, nv, kc, packed_big or by_rows, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
+    unroll = 4 if tight <= 6 else 2 if tight <= 12 or (registers(target) == 32 and mr * nv + nv <= 28) else 1
+    return Plan(lanes, swap, y, pack_x, mr, nv, kc, packed_big or by_rows, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
                 8 if y == "direct" and rows > 4 and cols * k * dtype.size > STREAM else 0)
 
 
@@ -143,7 +145,7 @@ def _tile(rows: int, vectors: int, lanes: int, swap: bool, target: Target, fixed
             total, code = 0.0, 0
             for count, r in _shares(rows, tiles):
                 for number, v in _shares(vectors, panels):
-                    total += count * number * (max(r * v, 0.75 * (r + v), 6) + 1)
+                    total += count * number * max(r * v + 0.5 * (r + v), 8)
                     code += r * v
             total *= 1 + COMPILING * code
             if total < cost - 1e-9 or (total < cost + 1e-9 and mr * nv > best[0] * best[1]):
