@@ -254,7 +254,9 @@ def test_loading_tensorflow_writes_nothing_and_is_counted_apart(tmp_path):
     program = ("import numpy as np, staticgraph as sg\n"
                "r = sg.compare(lambda x: sg.reduce_sum(sg.sin(x)), np.ones(3), torch=False, jax=False, levels=['O0'], seconds=0.01)\n"
                "row = r.row('TensorFlow, graph')\n"
-               "assert r.equal and row.imported > row.first_call > 0 and '1 thread' in row.note and 'time to load the libraries' in r.text()\n"
+               "assert r.equal and row.imported > row.first_call > 0 and 'time to load the libraries' in r.text() and 'ran with' not in r.text()\n"
+               "again = sg.compare(lambda x: sg.reduce_sum(sg.sin(x)), np.ones(3), torch=False, jax=False, levels=['O0'], seconds=0.01, threads=2)\n"
+               "assert 'TensorFlow, graph ran with 1 thread: it takes the number once' in again.text() and 'time to load' not in again.text()\n"
                "assert 'TF_CPP_MIN_LOG_LEVEL' not in __import__('os').environ\n")
     clean = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=clean)

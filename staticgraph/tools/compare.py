@@ -60,7 +60,7 @@ def compare(fn: Callable[..., Any], *args: Any, argnums: Any = None, numpy: Any 
         stages, remark = _passes(best) if best is not None else ([], "")
         draws = best is not None and any(i.kind == "stream" for i in best.executable.inputs)
         remarks = [*([remark] if remark else []), *(["the function draws random numbers: each mode draws its own, so results differ"] if draws else []),
-                   *([] if held else ["NumPy's matrix products take as many threads as they like: its BLAS is not the one of NumPy's own packages"]), *_imports(ran)]
+                   *([] if held else ["NumPy's matrix products take as many threads as they like: its BLAS is not the one of NumPy's own packages"]), *_libraries(ran)]
         return Report(name=_name(fn), shapes=_shapes(p), reference=reference, tolerance=tolerance, threads=threads, rows=rows,
                       passes=stages, remarks=remarks, results=results,
                       timelines={m.name: memories[m.name].timeline for m in ran if memories[m.name].timeline}, sources={m.name: m.code for m in ran if m.code}, drawing=_drawing(p) if best is not None else "")
@@ -76,10 +76,11 @@ def _passes(m: Mode) -> tuple[list[dict[str, Any]], str]:
         return [], f"passes could not be shown one by one: {type(error).__name__}: {error}"
 
 
-def _imports(ran: list[Mode]) -> list[str]:
-    """What loading other libraries took."""
+def _libraries(ran: list[Mode]) -> list[str]:
+    """What loading other libraries took, and which of them could not be told the number of threads."""
     told = [f"{m.name.partition(',')[0]} {seconds_of(m.imported)}" for m in ran if m.imported]
-    return [f"time to load the libraries, in no number above: {', '.join(told)}"] if told else []
+    return [*(f"{m.name} ran with {m.threads}: it takes the number once per process, and was started before" for m in ran if m.threads),
+            *([f"time to load the libraries, in no number above: {', '.join(told)}"] if told else [])]
 
 
 def _name(fn: Any) -> str:

@@ -78,6 +78,7 @@ class Mode:
     code: str = ""                           # a peer's translation
     around: Callable[[], Any] | None = None  # a context in which it runs
     imported: float | None = None            # seconds of the library's import and start, where they fell into this comparison
+    threads: str = ""                        # what it uses, where that is not what was asked for
 
     def inside(self) -> Any:
         """The context in which its steps run."""

@@ -74,8 +74,9 @@ def _program(p: Problem, fn: Any, library: str, convert: Callable[[Any], Any], g
     return runnable(text, names, library), text, count
 
 
-def _threads(count: int) -> str:
-    return "its own threads" if not count else f"{count} thread{'s' if count > 1 else ''}"
+def _other_threads(count: int, wanted: int) -> str:
+    """What a library uses that took its number, 0 for as many as it likes, before this comparison."""
+    return "" if count == wanted else f"{count} thread{'s' if count > 1 else ''}" if count else "as many threads as it likes"
 
 
 @contextmanager
@@ -163,12 +164,12 @@ def _whose(fn: Any) -> str:
 
 # ---- JAX -------------------------------------------------------------------------------------------------------------------------
 
-_own_threads: dict[str, int] = {}            # what this process gave to libraries that take the number of threads once
+_given: dict[str, int] = {}                  # the number of threads that a comparison gave to a library that takes it once and does not tell it
 
 
 def _start_jax(threads: int) -> None:
     if "jax" not in sys.modules:
-        _own_threads["jax"] = threads
+        _given["jax"] = threads
     with _environment(NPROC=str(threads), PJRT_NPROC=str(threads)):          # its CPU client is made at the first use
         import jax
         import jax.numpy as jnp
@@ -213,8 +214,8 @@ def _jax(p: Problem, fn: Any, name: str) -> Mode:
             read = lambda out: ([np.asarray(y) for y in out], [])
         step()
         first = perf_counter() - start
-    note = f"{_whose(fn)}, jit(value_and_grad); {_threads(_own_threads.get('jax', 0))}"
-    return Mode(name, "peer", step, read, first, 1, None, note, code=code, around=around)
+    note = f"{_whose(fn)}, jit(value_and_grad)"
+    return Mode(name, "peer", step, read, first, 1, None, note, code=code, around=around, threads=_other_threads(_given.get("jax", 0), p.threads))
 
 
 # ---- TensorFlow ------------------------------------------------------------------------------------------------------------------
@@ -229,14 +230,15 @@ def _quiet() -> Iterator[None]:
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
         return
-    sys.stderr.flush()
+    flush = sys.stderr.flush if sys.stderr is not None else lambda: None
+    flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
         with _environment(TF_CPP_MIN_LOG_LEVEL="3"):
             yield
     finally:
-        sys.stderr.flush()
+        flush()
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
@@ -283,8 +285,9 @@ def _tensorflow(p: Problem, fn: Any, name: str) -> Mode:
 
     def read(out: Any) -> tuple[list[Any], list[Any]]:
         return [y.numpy() for y in out[0]], [g.numpy() for g in out[1]]
-    note = f"{_whose(fn)}, tf.function with GradientTape; {_threads(tf.config.threading.get_intra_op_parallelism_threads())}"
-    return Mode(name, "peer", step, read, first, 1, None, note, code=code, around=around)
+    note = f"{_whose(fn)}, tf.function with GradientTape"
+    threads = _other_threads(tf.config.threading.get_intra_op_parallelism_threads(), p.threads)
+    return Mode(name, "peer", step, read, first, 1, None, note, code=code, around=around, threads=threads)
 
 
 PEERS = {"numpy": Peer("NumPy", lambda threads: None, _numpy), "torch": Peer("PyTorch", _start_torch, _torch), "jax": Peer("JAX, jit", _start_jax, _jax),
