@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir.aval import Aval, Size
 from .composed import composed
-from .helpers import Sample, check_kind, f64, may_equal, same_dtype, shape_text
+from .helpers import Sample, check_kind, f64, may_equal, same_dtype, shape_text, summed_wide
 from .windows import Pair, out_size, patches_ref, span, unpatch_ref
 
 
@@ -96,6 +96,7 @@ def _conv_build(b: Any, x: Any, w: Any, *, strides: Pair, padding: Any, data_for
     return _back(b, b.correlate(x, w, strides=tuple(strides), dilations=tuple(dilations)), data_format)
 
 
+@summed_wide
 def _conv_ref(x: Any, w: Any, *, strides: Pair, padding: Any, data_format: str = "NHWC", dilations: Pair = (1, 1)) -> Any:
     x, w = np.asarray(x), np.asarray(w)
     x = x.transpose(0, 2, 3, 1) if data_format == "NCHW" else x
@@ -191,6 +192,7 @@ def _by_classes(b: Any, ct: Any, w: Any, strides: Pair, counts: Any) -> Any:
     return b.reshape(b.stack(*rows, axis=2), shape=(n, counts[0] * sh, counts[1] * sw, ci))
 
 
+@summed_wide
 def _input_grad_ref(ct: Any, w: Any, *, shape: Any, strides: Pair, padding: Any, data_format: str = "NHWC", dilations: Pair = (1, 1)) -> Any:
     ct, w = np.asarray(ct), np.asarray(w)
     ct = ct.transpose(0, 2, 3, 1) if data_format == "NCHW" else ct
@@ -228,6 +230,7 @@ def _weight_grad_build(b: Any, x: Any, ct: Any, *, ksize: Pair, strides: Pair, p
     return b.correlate_weights(x, _layout(b, ct, data_format), ksize=ksize, strides=tuple(strides), dilations=tuple(dilations))
 
 
+@summed_wide
 def _weight_grad_ref(x: Any, ct: Any, *, ksize: Pair, strides: Pair, padding: Any, data_format: str = "NHWC", dilations: Pair = (1, 1)) -> Any:
     x, ct = (np.asarray(a).transpose(0, 2, 3, 1) if data_format == "NCHW" else np.asarray(a) for a in (x, ct))
     (t, d), (left, r) = padding_of(padding, x.shape[1:3], ksize, strides, dilations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -182,6 +183,16 @@ def batched(b: Any, x: Any, dim: int | None, size: Size) -> Any:
     if dim is None:
         return b.broadcast_to(x, shape=(size, *x.aval.shape))
     return move_axis(b, x, dim, 0)
+
+
+def summed_wide(ref: Callable[..., Any]) -> Callable[..., Any]:
+    """The meaning of a sum of products: of float16 it is one of float32, rounded once."""
+    @functools.wraps(ref)
+    def wide(*xs: Any, **attrs: Any) -> Any:
+        if np.asarray(xs[0]).dtype != np.float16:
+            return ref(*xs, **attrs)
+        return ref(*[np.asarray(x, np.float32) for x in xs], **attrs).astype(np.float16)
+    return wide
 
 
 Partials = Callable[..., Sequence[Any]]

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir.aval import Aval, Size
 from ..ir.opdef import Matmul, OpDef, define
-from .helpers import NUMBERS, Sample, align_batch, broadcast_shapes, check_kind, f32, f64, may_equal, same_dtype
+from .helpers import NUMBERS, Sample, align_batch, broadcast_shapes, check_kind, f32, f64, may_equal, same_dtype, summed_wide
 
 
 def _infer(x: Aval, y: Aval, *, transpose_a: bool = False, transpose_b: bool = False) -> Aval:
@@ -29,6 +29,7 @@ def _swap(x: Any) -> Any:
     return np.swapaxes(x, -1, -2)
 
 
+@summed_wide
 def _ref(x: Any, y: Any, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
     x, y = np.asarray(x), np.asarray(y)
     return np.matmul(_swap(x) if transpose_a else x, _swap(y) if transpose_b else y)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import uint32, uint64
+from ..dtypes import float16, float32, uint32, uint64
 from ..errors import ShapeError
 from ..ir.aval import Aval, TupleAval
 from .composed import composed
 from .elementwise import quiet
-from .helpers import Sample, broadcast_shapes, check_kind, f64, i32, may_equal, normalize_axes, normalize_axis, same_dtype, shape_text
+from .helpers import Sample, broadcast_shapes, check_kind, f64, i32, may_equal, normalize_axes, normalize_axis, same_dtype, shape_text, summed_wide
 from .reduce import count, reduced_shape, restore
 
 # ---- the Euclidean norm ----------------------------------------------------------------------------------------------------------
@@ -36,6 +36,8 @@ def _binade(b: Any, x: Any, axes: tuple[int, ...]) -> Any:
 
 def _norm_build(b: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     axes = normalize_axes(axis, len(x.aval.shape))
+    if x.aval.dtype is float16:              # its squares are ordinary numbers of float32
+        return b.cast(b.sqrt(b.sum(b.square(b.cast(x, dtype=float32)), axis=axes, keepdims=keepdims)), dtype=float16)
     if any(x.aval.shape[k] == 0 for k in axes):
         return b.sqrt(b.sum(b.square(x), axis=axes, keepdims=keepdims))
     # scaled by a power of two, which is exact, squares neither overflow nor vanish
@@ -44,6 +46,7 @@ def _norm_build(b: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> 
     return b.reshape(length, shape=reduced_shape(x.aval.shape, axes, keepdims))
 
 
+@summed_wide
 def _norm_ref(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     x = np.asarray(x)
     axes = normalize_axes(axis, x.ndim)

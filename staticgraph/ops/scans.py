@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import float32, float64
+from ..dtypes import as_dtype, float16, float32, float64
 from ..errors import ShapeError
 from ..ir.aval import Aval, Size, product
 from ..ir.opdef import Loops, OpDef, define
@@ -14,15 +14,12 @@ from .composed import composed
 from .helpers import NUMBERS, Sample, batched, check_kind, f64, move_axis, normalize_axis, same_dtype
 
 # float32 is accumulated in float64: a running sum of 100,000 terms stays accurate to the last bit or two
-
-
-def _wide(dtype: Any) -> Any:
-    return float64 if dtype == float32 else dtype
+_WIDE = {float16: float32, float32: float64}
 
 
 def _emit_scan(multiply: bool) -> Any:
     def emit(k: Any, out: Any, x: Any) -> None:
-        e, n, kind = k.e, k.size(x.shape[-1]), _wide(x.dtype)
+        e, n, kind = k.e, k.size(x.shape[-1]), _WIDE.get(x.dtype, x.dtype)
 
         def row(t: Any) -> None:
             start = k.mul(t, n)
@@ -41,7 +38,8 @@ def _emit_scan(multiply: bool) -> Any:
 def _ref_scan(f: Any) -> Any:
     def ref(x: Any) -> Any:
         x = np.asarray(x)
-        return f(x, axis=-1, dtype=np.float64 if x.dtype == np.float32 else x.dtype).astype(x.dtype)
+        kind = as_dtype(x.dtype)
+        return f(x, axis=-1, dtype=_WIDE.get(kind, kind).np).astype(x.dtype)
     return ref
 
 
@@ -115,7 +113,7 @@ def _emit_recurrence(k: Any, out: Any, a: Any, c: Any) -> None:
             new = e.add(e.mul(a.load(at), y[0]), c.load(at))
             out.store(new, at)
             return [new]
-        e.loop(0, n, 1, [e.const(out.dtype, 0)], step)
+        e.loop(0, n, 1, [e.const(float32 if out.dtype is float16 else out.dtype, 0)], step)
     k.tasks(row)
 
 

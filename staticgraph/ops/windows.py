@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir.aval import Aval, Size, product
 from ..ir.opdef import Loops, OpDef, View, Windows, define
-from .helpers import Sample, batched, check_kind, f64, linear_jvp, may_equal, move_axis, same_dtype, shape_text
+from .helpers import Sample, batched, check_kind, f64, linear_jvp, may_equal, move_axis, same_dtype, shape_text, summed_wide
 
 Pair = tuple[int, int]
 
@@ -150,6 +150,7 @@ def _correlate_infer(x: Aval, w: Aval, *, strides: Pair = (1, 1), dilations: Pai
     return Aval((*p.shape[:3], w.shape[3]), x.dtype)
 
 
+@summed_wide
 def _correlate_ref(x: Any, w: Any, *, strides: Pair = (1, 1), dilations: Pair = (1, 1)) -> Any:
     p = patches_ref(x, ksize=np.shape(w)[:2], strides=strides, dilations=dilations)
     return np.tensordot(p, w, ((3, 4, 5), (0, 1, 2)))
@@ -221,6 +222,7 @@ def _weights_infer(x: Aval, ct: Aval, *, ksize: tuple[Size, Size], strides: Pair
     return w
 
 
+@summed_wide
 def _weights_ref(x: Any, ct: Any, *, ksize: Any, strides: Pair = (1, 1), dilations: Pair = (1, 1)) -> Any:
     return np.tensordot(patches_ref(x, ksize=ksize, strides=strides, dilations=dilations), ct, ((0, 1, 2), (0, 1, 2)))
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..dtypes import float16
+from ..dtypes import float16, float32
 from ..errors import InternalError_, UnimplementedError
 from ..ir.aval import Aval, Dim, Size, TupleAval, measured_in, product
 from ..ir.graph import Node, Region
@@ -31,7 +31,11 @@ def _plus_zero(e: Any, x: Any) -> Any:
     return e.add(x, 0)
 
 
-PLAIN = (_itself, _plus_zero)                # of items that are not what their node's op says
+def _rounded(e: Any, x: Any) -> Any:
+    return e.cast(x, float16)
+
+
+PLAIN = (_itself, _plus_zero, _rounded)                # of items that are not what their node's op says
 
 
 @dataclass(eq=False)
@@ -127,12 +131,9 @@ class ItemBuilder:
         elif isinstance(lower, Reduce):
             self.views[node] = self.reduce(ins[0], node, lower.combine)
             return
-        elif isinstance(lower, (Matmul, Windows)) and node.aval.dtype is float16:
-            raise UnimplementedError(None, None, f"operation {node.op.name!r} has no native code for float16: cast to float32 around it")
-        elif isinstance(lower, Matmul):
-            item = self.add("matmul", node, [self.matrix(v, node) for v in ins])
-        elif isinstance(lower, Windows):
-            item = self.add("matmul", node, [self.dense(v, node) for v in ins])
+        elif isinstance(lower, (Matmul, Windows)):
+            self.views[node] = self.product(ins, node)
+            return
         elif isinstance(lower, Loops):
             item = self.add("loops", node, [self.dense(v, node) for v in ins])
         elif isinstance(lower, Host):
@@ -145,6 +146,16 @@ class ItemBuilder:
             raise InternalError_(f"{node!r} should have been expanded before scheduling")
         views = [v.whole() for v in item.values]
         self.views[node] = views if isinstance(node.aval, TupleAval) else views[0]
+
+    def product(self, ins: Sequence[View], node: Node) -> View:
+        """A matrix product or a correlation; of float16 it is one of float32, rounded at the end."""
+        half = node.aval.dtype is float16
+        wide = node.aval.with_dtype(float32) if half else node.aval
+        if half:
+            ins = [self.add("scalar", node, (v,), emit=_itself, avals=(v.base.aval.with_shape(v.shape).with_dtype(float32),)).value.whole() for v in ins]
+        operand = self.matrix if isinstance(node.op.lower, Matmul) else self.dense
+        out = self.add("matmul", node, [operand(v, node) for v in ins], avals=(wide,)).value.whole()
+        return self.add("scalar", node, (out,), emit=_rounded, avals=(node.aval,)).value.whole() if half else out
 
     def own(self, view: View, node: Node) -> View:
         """A view at a run-time offset into a caller's memory, moved to a copy of that memory: only addresses of our own can be computed by a run."""
