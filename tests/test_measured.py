@@ -336,3 +336,24 @@ def test_bounds_beyond_the_ends_of_a_batch_of_any_size():
             want = np.zeros_like(data)
             want[:2] = 2 * data[:2]
             np.testing.assert_allclose(sess.run(g, {x: data}), want)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x[::-1], lambda x: x[::2], lambda x: x[::-2], lambda x: x[1::3], lambda x: x[-1::-3], lambda x: x[:0:2], lambda x: sg.roll(x, 2, 0), lambda x: sg.roll(x, -1, 0),
+    lambda x: sg.cumsum(x, 0, exclusive=True), lambda x: sg.cumsum(x, 0, exclusive=True, reverse=True), lambda x: sg.cumprod(x, 0, exclusive=True),
+    lambda x: sg.pad(x, [[1, 2]]), lambda x: sg.scan(lambda a, c: a * c, x, sg.constant(1.0))], ids=range(13))
+def test_an_open_axis_may_be_empty(f):
+    """Values and gradients of one program with an open axis are those of programs with each size, no element included."""
+    def both(x):
+        y = f(x)
+        return [y, sg.convert_to_tensor(sg.gradients(y * y, x)[0])]
+    x = sg.placeholder(sg.float32, [None])
+    fetches = both(x)
+    with sg.Session() as sess:
+        for n in (0, 1, 2, 5, 0, 16):
+            a = np.arange(n).astype("f4") + 1
+            got = sess.run(fetches, {x: a})
+            with sg.Graph().as_default(), sg.Session() as fixed:
+                p = sg.placeholder(sg.float32, [n])
+                for g, w in zip(got, fixed.run(both(p), {p: a})):
+                    np.testing.assert_array_equal(g, w)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dtypes import as_dtype, float16, float32, float64
 from ..errors import ShapeError
-from ..ir.aval import Aval, Size, product
+from ..ir.aval import Aval, Dim, Size, product
 from ..ir.opdef import Loops, OpDef, define
 from .composed import composed
 from .helpers import NUMBERS, Sample, batched, check_kind, f64, move_axis, normalize_axis, same_dtype
@@ -80,9 +80,11 @@ def _shift(b: Any, x: Any, fill: float) -> Any:
     rank = len(shape)
     if shape[-1] == 0:
         return x
-    kept = b.slice(x, starts=(0,) * rank, sizes=(*shape[:-1], shape[-1] - 1), steps=(1,) * rank)
-    zeros = (0,) * rank
-    return b.pad(kept, before=(*zeros[1:], 1), after=zeros, between=zeros, value=fill)
+    zeros, ones = (0,) * rank, (1,) * rank
+    pads = {"before": (*zeros[1:], 1), "after": zeros, "between": zeros, "value": fill}
+    if isinstance(shape[-1], Dim):           # which may be 0: there is no last element to leave out first
+        return b.slice(b.pad(x, **pads), starts=zeros, sizes=shape, steps=ones)
+    return b.pad(b.slice(x, starts=zeros, sizes=(*shape[:-1], shape[-1] - 1), steps=ones), **pads)
 
 
 def _product_vjp(b: Any, ct: Any, y: Any, x: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..ir.aval import Aval, Size, assume_at_most, assume_equal, product
+from ..ir.aval import Aval, Dim, Size, assume_at_most, assume_equal, product
 from ..ir.opdef import Loops, OpDef, View, define
 from .helpers import Sample, batched, f64, linear_jvp, may_equal, move_axis, normalize_axes, normalize_axis, same_dtype, shape_text
 
@@ -151,11 +151,26 @@ def _slice_vjp(b: Any, ct: Any, y: Any, x: Any, *, starts: Any, sizes: Any, step
     reverse = tuple(k for k, s in enumerate(steps) if s < 0)
     if reverse:
         ct = b.reverse(ct, axis=reverse)
-        starts = tuple(a + (n - 1) * s if s < 0 else a for a, n, s in zip(starts, sizes, steps))
-        steps = tuple(abs(s) for s in steps)
-    span = tuple((n - 1) * s + 1 if n != 0 else 0 for n, s in zip(sizes, steps))
-    after = tuple(d - a - w for d, a, w in zip(x.aval.shape, starts, span))
-    return [b.pad(ct, before=tuple(starts), after=after, between=tuple(s - 1 for s in steps), value=0.0)]
+    before, after, between = [], [], []
+    for k, (d, a, n, s) in enumerate(zip(x.aval.shape, starts, sizes, steps)):
+        a = 0 if isinstance(n, int) and n == 0 else a + (n - 1) * s if s < 0 else a
+        gap = abs(s) - 1
+        if gap and isinstance(n, Dim):       # which may be 0: there is no last element to end at
+            ct, a, n, gap = _spaced(b, ct, k, a, n, gap, d), 0, d, 0
+        before.append(a)
+        after.append(d - a - (n + (n - 1) * gap if gap and n != 0 else n))
+        between.append(gap)
+    return [b.pad(ct, before=tuple(before), after=tuple(after), between=tuple(between), value=0.0)]
+
+
+def _spaced(b: Any, ct: Any, k: int, start: Size, n: Size, gap: int, length: Size) -> Any:
+    """``length`` places along axis k: the elements of ``ct`` from ``start`` on with ``gap`` zeros after each, as far as they go."""
+    shape = ct.aval.shape
+    zeros = [0] * len(shape)
+    rows = b.pad(b.expand_dims(ct, axis=k + 1), before=(0, *zeros), after=(*zeros[:k + 1], gap, *zeros[k + 1:]), between=(0, *zeros), value=0.0)
+    line = b.reshape(rows, shape=(*shape[:k], n * (gap + 1), *shape[k + 1:]))
+    wide = b.pad(line, before=(*zeros[:k], start, *zeros[k + 1:]), after=(*zeros[:k], length, *zeros[k + 1:]), between=tuple(zeros), value=0.0)
+    return b.slice(wide, starts=tuple(zeros), sizes=(*shape[:k], length, *shape[k + 1:]), steps=(1,) * len(shape))
 
 
 def _slice_vmap(b: Any, size: Size, ins: Any, dims: Any, *, starts: Any, sizes: Any, steps: Any) -> Any:
@@ -169,7 +184,9 @@ slice_: OpDef = define(OpDef(
     lambda rng: [Sample((rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
                  Sample((rng.normal(size=(5,)),), {"starts": (4,), "sizes": (3,), "steps": (-2,)}),
                  Sample((rng.normal(size=(40,)).astype("f4"),), {"starts": (1,), "sizes": (19,), "steps": (2,)}, grad=False),
-                 Sample((rng.normal(size=(3, 4)),), {"starts": (0, 0), "sizes": (0, 4), "steps": (1, 1)}, grad=False)],
+                 Sample((rng.normal(size=(3, 4)),), {"starts": (0, 0), "sizes": (0, 4), "steps": (1, 1)}, grad=False),
+                 Sample((np.zeros((0, 2)),), {"starts": (-1, 1), "sizes": (0, 2), "steps": (-1, -1)}),
+                 Sample((rng.normal(size=(3,)),), {"starts": (7,), "sizes": (0,), "steps": (2,)})],
     (((f64(3),), {"starts": (2,), "sizes": (2,), "steps": (1,)}, "slice index 3 of dimension 0 out of bounds"),
      ((f64(3),), {"starts": (0,), "sizes": (2,), "steps": (0,)}, "the step of axis 0 is 0")), _MOVES,
     doc="Elements start + k * step, k < size, per axis; steps may be negative."))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import source
-from ..dtypes import as_dtype, bool_, int32
+from ..dtypes import as_dtype, bool_, int32, int64
 from ..errors import ShapeError
 from ..ir.aval import Aval
 from ..ops.helpers import move_axis, normalize_axis
@@ -184,7 +184,10 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Any:
                 k = normalize_axis(a, len(n.shape))
                 size = n.shape[k]
                 if not isinstance(size, int):
-                    raise ShapeError("roll needs the size of the axis")
+                    places = b.iota(shape=(size,), axis=0, dtype=int64)
+                    count = b.maximum(b.sizes(sizes=(size,), dtype=int64), b.const(np.int64(1)))          # no division by no elements
+                    n = b.take(n, b.floormod(b.sub(places, b.like(places, by)), count), axis=k)
+                    continue
                 cut = -by % size if size else 0
                 if cut:
                     def part(start: int, length: int, n: Any = n, k: int = k) -> Any:

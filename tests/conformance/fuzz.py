@@ -295,48 +295,55 @@ def different(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], eps: float,
     return "" if near.all() else f"{int((~near).sum())} of {got.size} differ, the first {got[~near].flat[0]!r} for {want[~near].flat[0]!r}"
 
 
+CONFIGS = {"O1": sg.Config(optimize="O1", threads=1), "one thread": sg.Config(threads=1), "two threads": sg.Config(threads=2)}
+
+
+def compared(results: list[Any], inputs: list[Any], values: list[list[np.ndarray[Any, Any]]], eps: float) -> list[str]:
+    """How compiled results differ from interpreted ones, at each set of values, and with two threads in their bits."""
+    nodes, feeds = [r.node for r in results], [x.node for x in inputs]
+    as_written = compile_graph(nodes, feeds, sg.Config(optimize="O0"))
+    compiled = {name: compile_graph(nodes, feeds, config) for name, config in CONFIGS.items()}
+    bad: list[str] = []
+    for k, arrays in enumerate(values):
+        of = dict(zip(feeds, arrays, strict=True))
+        ordered = [of[i.key] for i in as_written.inputs if i.kind == "feed"]
+        want = as_written.interpret(ordered, StateStore())
+        largest = max([1.0, *[float(np.abs(w[np.isfinite(w)]).max()) for w in want if w.dtype.kind == "f" and np.isfinite(w).any()]])
+        got = {}
+        for name, executable in compiled.items():
+            try:
+                got[name] = executable.run([of[i.key] for i in executable.inputs if i.kind == "feed"], StateStore())
+            except Exception as error:
+                bad.append(f"values {k}, {name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+                continue
+            bad += [f"values {k}, {name}, result {j}: {what}" for j, (g, w) in enumerate(zip(got[name], want)) if (what := different(g, w, eps, largest))]
+        if not bad and any(g.tobytes() != w.tobytes() for g, w in zip(got["one thread"], got["two threads"])):
+            bad.append("one thread and two differ in bits")
+    return bad
+
+
 def check(seed: int, steps: int) -> list[str]:
     """Faults of one program."""
     with sg.Graph().as_default():
         program = Program(seed, steps)
-        results = program.results()
-        nodes, feeds = [r.node for r in results], [x.node for x in program.feeds]
-        values: dict[str, Any] = {}
-        for name, config in {"interpreted": sg.Config(optimize="O0"), "O1": sg.Config(optimize="O1", threads=1), "one thread": sg.Config(threads=1),
-                             "two threads": sg.Config(threads=2)}.items():
-            try:
-                executable = compile_graph(nodes, feeds, config)
-                given = dict(zip(feeds, program.feeds.values(), strict=True))
-                ordered = [given[i.key] for i in executable.inputs if i.kind == "feed"]
-                values[name] = (executable.interpret if name == "interpreted" else executable.run)(ordered, StateStore())
-            except Exception as error:
-                values[name] = error
-    want = values.pop("interpreted")
-    if isinstance(want, Exception):
-        return [f"interpreted: {type(want).__name__}: {want}", *program.text]
-    eps = np.finfo("f4" if any(x.dtype == sg.float32 for x in program.pool) else "f8").eps
-    largest = max([1.0, *[float(np.abs(w[np.isfinite(w)]).max()) for w in want if w.dtype.kind == "f" and np.isfinite(w).any()]])
-    bad = []
-    for name, got in values.items():
-        if isinstance(got, Exception):
-            bad.append(f"{name}: {type(got).__name__}: {str(got).splitlines()[0] if str(got) else ''}")
-        else:
-            bad += [f"{name}, result {k}: {what}" for k, (g, w) in enumerate(zip(got, want)) if (what := different(g, w, eps, largest))]
-    if not bad and any(g.tobytes() != w.tobytes() for g, w in zip(values["one thread"], values["two threads"])):
-        bad.append("one thread and two differ in bits")
+        eps = float(np.finfo("f4" if any(x.dtype == sg.float32 for x in program.pool) else "f8").eps)
+        bad = compared(program.results(), list(program.feeds), [list(program.feeds.values())], eps)
     return [*bad, *program.text] if bad else []
 
 
-def main() -> int:
+def main(check: Callable[[int, int], list[str]], doc: str | None) -> int:
     """Run the programs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=200, help="programs")
     parser.add_argument("--steps", type=int, default=12, help="steps of a program at most")
     given = parser.parse_args()
     wrong = 0
     for seed in range(given.first, given.first + given.count):
-        bad = check(seed, given.steps)
+        try:
+            bad = check(seed, given.steps)
+        except Exception as error:
+            bad = [f"{type(error).__name__}: {error}"]
         if bad:
             wrong += 1
             print(f"seed {seed}:\n  " + "\n  ".join(bad), flush=True)
@@ -345,4 +352,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(check, __doc__))
