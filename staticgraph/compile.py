@@ -24,7 +24,7 @@ from .ir.evaluate import evaluate as evaluate_nodes
 from .ir.graph import Graph, Node
 from .ir.opdef import Control
 from .ir.text import print_node
-from .memory import aligned_empty
+from .memory import aligned_empty, empty_result
 from .ops.control import CAPACITY
 from .runtime.hostcall import host_function, raise_host_failure
 from .runtime.state import StateStore
@@ -338,7 +338,7 @@ class Variant:
 
     def run(self, feeds: Sequence[np.ndarray[Any, Any]], values: Mapping[str, int], store: StateStore) -> list[np.ndarray[Any, Any]]:
         """One run: take the state, call the program, commit or leave everything as it was."""
-        outs = [np.empty(evaluate(self.room[k], values) if k in self.room else tuple(evaluate(d, values) for d in a.shape), a.dtype.np)
+        outs = [empty_result(evaluate(self.room[k], values) if k in self.room else tuple(evaluate(d, values) for d in a.shape), a.dtype.np)
                 for k, a in enumerate(self.out_avals)]
         for entry in self.owner.inputs:
             if entry.kind == "stream":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import staticgraph as sg
+from staticgraph import memory
 
 
 @pytest.fixture
@@ -221,3 +222,64 @@ def test_a_training_step_takes_the_quick_way():
         s._execute = lambda *_: executed.append(1)         # the long way would come here
         losses += [f(rows)[0] for _ in range(20)]
     assert not executed and losses[0] == 9 and losses[-1] < 1
+
+
+BIG = (600, 500)                             # 1.2 MB of float32: results of this size use memory that is kept
+
+
+@pytest.fixture(params=["callable", "run", "function"])
+def doubled(request):
+    """x * 2 of a large array, by each way to call it."""
+    if request.param == "function":
+        return sg.function(lambda x: x * 2.0)
+    x = sg.placeholder(sg.float32, BIG)
+    session, y = sg.Session(), x * 2.0
+    return session.make_callable(y, [x]) if request.param == "callable" else lambda a: session.run(y, {x: a})
+
+
+def test_a_large_result_is_nobody_elses_as_long_as_anything_of_it_is_held(doubled):
+    numbers = [np.full(BIG, k, "f4") for k in range(6)]
+    whole, part, column = (np.asarray(doubled(a)) for a in numbers[:3])
+    part, column, view = part[3:5], column.T[7], memoryview(np.asarray(doubled(numbers[3])))
+    for a in numbers:                        # later calls
+        assert np.all(np.asarray(doubled(a)) == 2 * a)
+    assert np.all(whole == 0) and np.all(part == 2) and np.all(column == 4) and np.all(np.asarray(view) == 6)
+    whole += 1.0                             # and it can be written to
+    assert np.all(np.asarray(doubled(numbers[1])) == 2) and np.all(whole == 1)
+
+
+def test_the_memory_of_a_large_result_serves_the_next_call(doubled):
+    a = np.ones(BIG, "f4")
+    doubled(a), doubled(a)
+    places = {np.asarray(doubled(a)).ctypes.data for _ in range(8)}
+    assert len(places) == 1                  # none was held when the next call began
+    held = [np.asarray(doubled(a)) for _ in range(8)]
+    assert len({h.ctypes.data for h in held}) == 8
+
+
+def test_threads_get_large_results_of_their_own(doubled):
+    wrong = []
+
+    def work(k):
+        a = np.full(BIG, k, "f4")
+        for _ in range(20):
+            y = np.asarray(doubled(a))
+            if not np.all(y == 2 * k):
+                wrong.append(k)
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_memory_kept_for_large_results_is_bounded():
+    blocks = memory.Blocks()
+    most = memory.KEPT // 4
+    for n in range(12):
+        blocks.empty((most + n * memory.LARGE,), np.uint8)
+        assert sum(b.size for b in blocks.blocks) <= memory.KEPT
+    assert blocks.empty((0, 5), np.float32).shape == (0, 5)
+    before = len(blocks.blocks)
+    assert blocks.empty((memory.KEPT + 1,), np.uint8).size == memory.KEPT + 1 and len(blocks.blocks) == before

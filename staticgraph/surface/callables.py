@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from .. import source
+from ..memory import maker
 from ..runtime.fastcall import HELD, available, fast_call
 from ..runtime.interrupt import raise_reason
 from ..runtime.state import layout
 from .feeds import prepared
 from .tensor import Operation, Tensor
-
-empty = np.empty
 
 
 def prepared_call(session: Any, plan: Any, flat: list[Any], feeds: list[Tensor], rebuild: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -65,7 +64,7 @@ def prepared_call(session: Any, plan: Any, flat: list[Any], feeds: list[Tensor],
         nonlocal quick, tried
         if quick is not None and not session._closed:
             if quick.bare is not None:
-                out = empty(*quick.bare)
+                out = quick.make(*quick.bare)
                 if (status := quick.function(*args, out)) == 0:
                     return out
                 done, got = quick.finish(status, [out])
@@ -87,12 +86,13 @@ class _Quick:
     ``bare`` is (shape, dtype) where the answer is the only array itself: then a tenth of a microsecond here and there counts.
     """
 
-    __slots__ = ("__weakref__", "answer", "bare", "end", "frame", "function", "outs")
+    __slots__ = ("__weakref__", "answer", "bare", "end", "frame", "function", "make", "outs")
 
     def __init__(self, program: Any, feeds: Any, outs: Any, answer: Callable[[list[Any]], Any], store: Any, slots: Any) -> None:
-        self.outs, self.answer = outs, answer
+        self.outs, self.answer = [(maker(shape, dtype), shape, dtype) for dtype, shape in outs], answer
         token = [object()]
         self.bare = outs[0][::-1] if len(outs) == 1 and outs[0][1] and answer(token) is token[0] else None
+        self.make = self.outs[0][0] if self.bare else None
         self.function, self.frame, forget = fast_call(program, feeds, outs, slots, store.inside.count if store is not None else None)
         reads, writes = ([slot for slot, written, _ in slots if written is kind] for kind in (False, True))
         self.end = lambda: store.end(reads, writes)
@@ -100,7 +100,7 @@ class _Quick:
 
     def __call__(self, args: Sequence[Any]) -> tuple[bool, Any]:
         """(True, results), or (False, None) where the long way must be gone: other arrays, a failure to be worded, a call at the same time."""
-        outs = [empty(shape, dtype) for dtype, shape in self.outs]
+        outs = [make(shape, dtype) for make, shape, dtype in self.outs]
         return self.finish(self.function(*args, *outs), outs)
 
     def finish(self, status: int, outs: list[Any]) -> tuple[bool, Any]:
