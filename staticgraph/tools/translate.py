@@ -26,6 +26,7 @@ Rule = Any                                   # a template over {0}, {1} ... and 
 _UNARY = "exp expm1 log log1p exp2 log2 log10 sin cos tan sinh cosh tanh sqrt square sign floor ceil trunc"
 _COMPARE = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 _ARCS = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+_TESTS = ("is_nan", "is_inf", "is_finite")
 _COMMON: dict[str, Rule] = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}", "pow": "{0} ** {1}", "identity": "{0}",
     "reciprocal": "1 / {0}", "squared_difference": "({0} - {1}) ** 2", **{k: f"{{0}} {v} {{1}}" for k, v in _COMPARE.items()},
@@ -50,17 +51,32 @@ def _swap(n: Node, xs: Sequence[str], name: str) -> str:
 
 def _kept(n: Node, m: str) -> str:
     """The argument by which sums and products of integers keep their dtype."""
-    if n.dtype.is_floating or n.op.name in ("max", "min"):
+    if n.dtype.is_floating or n.op.name not in ("sum", "prod", "mean"):
         return ""
     if n.op.name == "mean":
         raise NoCounterpart("the mean of integers, which is one here, is not translated")
     return f", dtype={m}.{n.dtype.name}"
 
 
+def _as_dtype(n: Node, method: str) -> str:
+    """What makes the library's int64 positions those of the node."""
+    return "" if n.dtype == int64 else f"{method}{n.dtype.name})"
+
+
+def _plain_pads(n: Node) -> list[tuple[int, int]]:
+    before, after = n.attr("before"), n.attr("after")
+    if any(n.attr("between")) or min((*before, *after), default=0) < 0:
+        raise NoCounterpart("padding between elements, or by negative sizes, is not translated")
+    return list(zip(before, after))
+
+
 def _like_numpy(m: str) -> dict[str, Rule]:
     """The entries that NumPy and ``jax.numpy`` share."""
     table: dict[str, Rule] = {**_COMMON, **{k: f"{m}.{k}({{0}})" for k in _UNARY.split()}, **{k: f"{m}.{v}({{0}})" for k, v in _ARCS.items()}}
-    table.update({k: f"{m}.{k}({{0}}, {{1}})" for k in ("maximum", "minimum", "logical_and", "logical_or")})
+    table.update({k: f"{m}.{k}({{0}}, {{1}})" for k in ("maximum", "minimum", "logical_and", "logical_or", "logical_xor")})
+    table.update({k: f"{m}.{k.replace('_', '')}({{0}})" for k in _TESTS})
+    table.update({k: lambda n, xs: f"{m}.{n.op.name}({xs[0]}, {n.attr('axis')})" + _as_dtype(n, f".astype({m}.") for k in ("argmax", "argmin")})
+    table.update({k: f"{{0}}.{k}(axis={{axis}}, keepdims={{keepdims}})" for k in ("any", "all")})
     table.update(dict.fromkeys(("sum", "mean", "max", "min", "prod"), lambda n, xs: f"{xs[0]}.{n.op.name}(axis={n.attr('axis')}{_kept(n, m)}, keepdims={n.attr('keepdims')})"))
     table.update({
         "abs": f"{m}.abs({{0}})", "logical_not": f"{m}.logical_not({{0}})", "atan2": f"{m}.arctan2({{0}}, {{1}})", "where": f"{m}.where({{0}}, {{1}}, {{2}})",
@@ -68,8 +84,10 @@ def _like_numpy(m: str) -> dict[str, Rule]:
         "expand_dims": f"{m}.expand_dims({{0}}, {{axis}})", "squeeze": f"{m}.squeeze({{0}}, {{axis}})", "clip": f"{m}.clip({{0}}, {{1}}, {{2}})",
         "concat": lambda n, xs: f"{m}.concatenate([{', '.join(xs)}], {n.attr('axis')})", "stack": lambda n, xs: f"{m}.stack([{', '.join(xs)}], {n.attr('axis')})",
         "cast": f"{{0}}.astype({m}.{{dtype}})", "tile": f"{m}.tile({{0}}, {{multiples}})", "stop_gradient": "{0}",
-        "argmax": lambda n, xs: f"{m}.argmax({xs[0]}, {n.attr('axis')})" + ("" if n.dtype == int64 else f".astype({m}.{n.dtype.name})"), "take": f"{m}.take({{0}}, {{1}}, {{axis}})",
-        "matmul": lambda n, xs: _swap(n, xs, "swapaxes(-1, -2)"),
+        "take": f"{m}.take({{0}}, {{1}}, {{axis}})",
+        "matmul": lambda n, xs: _swap(n, xs, "swapaxes(-1, -2)"), "floordiv": "{0} // {1}", "floormod": "{0} % {1}", "rint": f"{m}.rint({{0}})",
+        "reverse": f"{m}.flip({{0}}, {{axis}})", "sort": lambda n, xs: f"{m}.sort({xs[0]})" + ("[..., ::-1]" if n.attr("descending") else ""),
+        "pad": lambda n, xs: f"{m}.pad({xs[0]}, {_plain_pads(n)}, constant_values={n.attr('value')})",
     })
     return table
 
@@ -133,7 +151,11 @@ def _torch_reduce(n: Node, xs: Sequence[str]) -> str:
     name = {"max": "amax", "min": "amin"}.get(n.op.name, n.op.name)
     axis = n.attr("axis")
     dims = tuple(range(len(n.inputs[0].shape))) if axis is None else axis
-    return f"{xs[0]}.{name}({dims}, {n.attr('keepdims')}{_kept(n, 'torch')})" if dims else xs[0]
+    if not dims:
+        return xs[0]
+    if name == "prod" and len(dims) > 1:
+        raise NoCounterpart("the product over several axes is not translated to PyTorch")
+    return f"{xs[0]}.{name}({dims[0] if name == 'prod' else dims}, {n.attr('keepdims')}{_kept(n, 'torch')})"
 
 
 def _torch_padding(n: Node, image: str, ksize: Sequence[int], dilations: Sequence[int], fill: str = "") -> tuple[str, str]:
@@ -175,19 +197,22 @@ def _torch() -> dict[str, Rule]:
     f = "relu6 elu selu softplus silu softsign"
     return {
         **_COMMON, **{k: f"torch.{k}({{0}})" for k in same}, **{k: f"F.{k}({{0}})" for k in f.split()}, "log_sigmoid": "F.logsigmoid({0})",
-        **{k: f"torch.{k}({{0}}, {{1}})" for k in ("maximum", "minimum", "atan2", "logical_and", "logical_or")}, "where": "torch.where({0}, {1}, {2})",
-        **dict.fromkeys(("sum", "mean", "max", "min", "logsumexp"), _torch_reduce), "gelu": lambda n, xs: f"F.gelu({xs[0]}, approximate={'tanh' if n.attr('approximate') else 'none'!r})",
+        **{k: f"torch.{k}({{0}}, {{1}})" for k in ("maximum", "minimum", "atan2", "logical_and", "logical_or", "logical_xor")}, "where": "torch.where({0}, {1}, {2})",
+        **dict.fromkeys(("sum", "mean", "max", "min", "prod", "any", "all", "logsumexp"), _torch_reduce), "gelu": lambda n, xs: f"F.gelu({xs[0]}, approximate={'tanh' if n.attr('approximate') else 'none'!r})",
         "leaky_relu": "F.leaky_relu({0}, {alpha})", "softmax": "torch.softmax({0}, {axis})", "log_softmax": "torch.log_softmax({0}, {axis})",
         "transpose": "{0}.permute({perm})", "broadcast_to": "{0}.expand({shape})", "expand_dims": "{0}.unsqueeze({axis})",
         "squeeze": lambda n, xs: f"{xs[0]}.reshape({tuple(n.shape)})", "clip": "torch.clamp({0}, {1}, {2})", "slice": _torch_slice,
         "concat": lambda n, xs: f"torch.cat([{', '.join(xs)}], {n.attr('axis')})", "stack": lambda n, xs: f"torch.stack([{', '.join(xs)}], {n.attr('axis')})",
-        "cast": "{0}.to(torch.{dtype})", "tile": "{0}.tile({multiples})", "stop_gradient": "{0}.detach()", "argmax": lambda n, xs: f"{xs[0]}.argmax({n.attr('axis')})" + ("" if n.dtype == int64 else f".to(torch.{n.dtype.name})"),
+        "cast": "{0}.to(torch.{dtype})", "tile": "{0}.tile({multiples})", "stop_gradient": "{0}.detach()", **{k: lambda n, xs: f"{xs[0]}.{n.op.name}({n.attr('axis')})" + _as_dtype(n, ".to(torch.") for k in ("argmax", "argmin")},
         "matmul": lambda n, xs: _swap(n, xs, "mT"), "layer_norm": _torch_norm, "conv2d": _torch_conv, "max_pool2d": _torch_pool, "avg_pool2d": _torch_pool,
         "sparse_softmax_cross_entropy_with_logits": lambda n, xs: f"F.cross_entropy({xs[1]}{'.movedim(-1, 1)' if len(n.shape) > 1 else ''}, {xs[0]}.long(), reduction='none')",
         "softmax_cross_entropy_with_logits": "-({0} * torch.log_softmax({1}, -1)).sum(-1)",
         "sigmoid_cross_entropy_with_logits": "F.binary_cross_entropy_with_logits({1}, {0}, reduction='none')", "l2_loss": "({0} ** 2).sum() / 2",
         **dict.fromkeys(("gather", "take"), lambda n, xs: f"{xs[0]}[{':, ' * (n.attr('axis') % len(n.inputs[0].shape))}{xs[1]}]"),
-        "cumsum": lambda n, xs: _plain_scan(n, f"torch.cumsum({xs[0]}, {n.attr('axis')})"),
+        "cumsum": lambda n, xs: _plain_scan(n, f"torch.cumsum({xs[0]}, {n.attr('axis')})"), **{k: f"torch.{k.replace('_', '')}({{0}})" for k in _TESTS},
+        "floordiv": "torch.div({0}, {1}, rounding_mode='floor')", "floormod": "torch.remainder({0}, {1})", "rint": "torch.round({0})",
+        "reverse": "torch.flip({0}, {axis})", "sort": "torch.sort({0}, descending={descending})[0]",
+        "pad": lambda n, xs: f"F.pad({xs[0]}, {tuple(w for pair in _plain_pads(n)[::-1] for w in pair)}, value={n.attr('value')})",
     }
 
 
@@ -233,13 +258,6 @@ def _tf_batch_norm(n: Node, xs: Sequence[str]) -> str:
     return f"tf.nn.batch_normalization({x}, {mean}, {variance}, {beta}, {gamma}, {n.attr('epsilon')})"
 
 
-def _tf_pad(n: Node, xs: Sequence[str]) -> str:
-    before, after = n.attr("before"), n.attr("after")
-    if any(n.attr("between")) or min((*before, *after), default=0) < 0:
-        raise NoCounterpart("padding between elements, or by negative sizes, is not translated to TensorFlow")
-    return f"tf.pad({xs[0]}, {[list(p) for p in zip(before, after)]}, constant_values={n.attr('value')})"
-
-
 def _tf_gelu(n: Node, xs: Sequence[str]) -> str:
     x = xs[0]
     if n.dtype == float64:                   # tf.nn.gelu rounds its constants to float32 for every dtype
@@ -270,7 +288,7 @@ def _tf_matmul(n: Node, xs: Sequence[str]) -> str:
 
 
 def _tensorflow() -> dict[str, Rule]:
-    math = (_UNARY + " asin acos atan asinh acosh atanh erf erfc abs rsqrt rint sigmoid is_nan is_inf is_finite logical_not").split()
+    math = (_UNARY + " asin acos atan asinh acosh atanh erf erfc abs rsqrt rint sigmoid logical_not").split() + list(_TESTS)
     pairs = ["maximum", "minimum", "squared_difference", "logical_and", "logical_or", "logical_xor", "floordiv", "floormod"]
     nn = ["relu", "relu6", "elu", "selu", "silu", "softplus", "softsign", "l2_loss"]
     scan = "{0}, {axis}, exclusive={exclusive}, reverse={reverse}"
@@ -284,7 +302,8 @@ def _tensorflow() -> dict[str, Rule]:
         "gelu": _tf_gelu, "leaky_relu": _tf_leaky_relu, "softmax": "tf.nn.softmax({0}, {axis})",
         "log_softmax": "tf.nn.log_softmax({0}, {axis})", "reshape": "tf.reshape({0}, {shape})", "transpose": "tf.transpose({0}, {perm})",
         "broadcast_to": "tf.broadcast_to({0}, {shape})", "expand_dims": "tf.expand_dims({0}, {axis})", "squeeze": "tf.squeeze({0}, {axis})",
-        "tile": "tf.tile({0}, {multiples})", "reverse": "tf.reverse({0}, {axis})", "pad": _tf_pad, "cast": "tf.cast({0}, tf.{dtype})", "stop_gradient": "tf.stop_gradient({0})",
+        "tile": "tf.tile({0}, {multiples})", "reverse": "tf.reverse({0}, {axis})", "pad": lambda n, xs: f"tf.pad({xs[0]}, {_plain_pads(n)}, constant_values={n.attr('value')})",
+        "cast": "tf.cast({0}, tf.{dtype})", "stop_gradient": "tf.stop_gradient({0})",
         "concat": lambda n, xs: f"tf.concat([{', '.join(xs)}], {n.attr('axis')})", "stack": lambda n, xs: f"tf.stack([{', '.join(xs)}], {n.attr('axis')})",
         "add_n": lambda n, xs: f"tf.add_n([{', '.join(xs)}])", "matmul": _tf_matmul, "cumsum": f"tf.cumsum({scan})", "cumprod": f"tf.math.cumprod({scan})",
         "gather": "tf.gather({0}, {1}, axis={axis})", "take": "tf.gather({0}, {1}, axis={axis})", "gather_nd": "tf.gather_nd({0}, {1})",
