@@ -12,10 +12,12 @@ from ..target import Target
 from ..values import Val
 from .frame import Frame, Segment, Sizes
 from .index import Index
+from .pack import copy_panel, pack_kernel, pack_rows
 from .plan import Plan, make_plan
 from .spec import Gemm, GemmKernel, GemmSpec
 from .tile import Broadcast, Vectors, multiply, transpose
 
+X_AHEAD = 1024       # bytes by which a packed x is prefetched: one quick stream, which the processor's own prefetching does not keep up with
 Sink = Callable[..., None]
 
 
@@ -42,10 +44,8 @@ def gemm(target: Target, spec: GemmSpec, sink: Sink | None = None, emitter: Call
     sizes = Sizes(spec, chosen, folded)
     kernels = []
     if chosen.y == "packed":
-        from .pack import pack_kernel
         kernels.append(pack_kernel(target, given.operands, spec, chosen, sizes))
     if chosen.pack_x:
-        from .pack import pack_rows
         kernels.append(pack_rows(target, given.operands, spec, chosen, sizes))
     e = emitter() if emitter else Emitter(target)
     Product(e, given.operands, spec, chosen, sizes, sink).emit()
@@ -81,6 +81,7 @@ class Product(Frame):
             row_parts = list(self.share(row_segments, row_tiles, tr, row_tasks))
             col_parts = list(self.share(col_segments, panels, tc, col_tasks))
             self.item = item
+            self.stage = b.at(self.ws, b.add(self.stage_at, b.mul(t, self.sizes.stage_per_task())), self.dtype)
             if plan.pack_x:
                 at = b.add(self.rows_at, 0 if self.sizes.shared_x else b.mul(item, self.rows_each))
                 self.x_item = b.at(self.ws, at, self.dtype)
@@ -132,13 +133,17 @@ class Product(Frame):
         b, plan = self.b, self.plan
         w = plan.lanes
         column = b.mul(v0, w)
-        if plan.y == "packed":
+        if plan.y == "staged":
             step: Index = col.size * w
-            start = b.add(b.mul(column, self.k_up), b.mul(self.k0, step))
+            source = b.at(self.y_item, b.add(b.mul(self.k0, self.ldy), column), self.dtype)
+            copy_panel(self, source, self.stage, self.kc, col, plan.ahead)
+            y = Vectors(self.stage, step)
+        elif plan.y == "packed":
+            step = col.size * w
+            y = Vectors(b.at(self.y_item, b.add(b.mul(column, self.k_up), b.mul(self.k0, step)), self.dtype), step)
         else:
-            step = self.ldy
-            start = b.add(b.mul(self.k0, step), column) if plan.y == "direct" else b.mul(column, step)
-        y = Vectors(b.at(self.y_item, start, self.dtype), step)
+            start = b.add(b.mul(self.k0, self.ldy), column) if plan.y == "direct" else b.mul(column, self.ldy)
+            y = Vectors(b.at(self.y_item, start, self.dtype), self.ldy)
         for s, lo, hi in parts:
             def tile(t: Index, _: list[Val], s: Segment = s) -> list[Val]:
                 row = b.add(s.start, b.mul(b.sub(t, s.lo), s.size))
@@ -149,8 +154,11 @@ class Product(Frame):
     def one_tile(self, row: Index, mr: int, column: Index, col: Segment, y: Vectors) -> None:
         """Start, k loop and end of one register tile."""
         b, plan = self.b, self.plan
-        mask = None if plan.y == "packed" else col.mask
+        copied = plan.y in ("packed", "staged")
+        mask = None if copied else col.mask
         tile = self.start_tile(row, mr, column, col)
+        if plan.ask:
+            self.ask_for(b.add(row, mr), mr, column, col)
         if plan.y == "turned":
             from .turned import multiply_turned
             x = Broadcast(b.at(self.x_item, b.mul(row, self.x_row), self.dtype), self.x_row, self.x_step)
@@ -159,7 +167,8 @@ class Product(Frame):
                 plan.lanes, b.sub(self.cols, last)) if col.mask is not None else plan.lanes
             tile = multiply_turned(b, self.dtype, x, y, self.k, tile, lanes)
         else:
-            tile = multiply(b, self.dtype, self.x_tile(row, mr), y, self.kc, tile, mask, plan.unroll, plan.ahead)
+            tile = multiply(b, self.dtype, self.x_tile(row, mr), y, self.kc, tile, mask, plan.unroll, 0 if copied else plan.ahead,
+                            X_AHEAD // (mr * self.dtype.size) if plan.pack_x else 0)
         self.end_tile(tile, row, column, col)
 
     def x_tile(self, row: Index, mr: int) -> Broadcast:
@@ -200,6 +209,15 @@ class Product(Frame):
             line = b.at(p, b.mul(i, ld), self.dtype)
             for x, (at, _, m) in zip(regs, col.vectors(self.plan.lanes)):
                 b.store(b.at(line, at, self.dtype), x, m if masked else None)
+
+    def ask_for(self, row: Index, mr: int, column: Index, col: Segment) -> None:
+        """Prefetch what the tile at ``row`` will read or write of C, or of partial sums."""
+        b, dtype = self.b, self.dtype
+        p, ld = self._partial(row, column)
+        for i in range(mr):
+            line = b.at(p, b.mul(i, ld), dtype)
+            for v in range(0, col.size * self.plan.lanes * dtype.size, 64):
+                b.prefetch(b.at(line, v // dtype.size, dtype), write=True)
 
     def start_tile(self, row: Index, mr: int, column: Index, col: Segment) -> list[list[Val]]:
         """Zeros, C, or the partial sums of the chunks before."""

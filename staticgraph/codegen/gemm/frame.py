@@ -56,7 +56,12 @@ class Sizes:
         rows, _, items = self._roles(m, n, batch)
         return (1 if self.shared_x else items) * _ceil(rows, self.plan.mr * PACKED_TILES)
 
-    # elements of the regions of the workspace, in order: packed y, partial sums, packed x
+    def stage_per_task(self) -> int:
+        """Elements of the panel of y that a task copies close together."""
+        p = self.plan
+        return p.nv * p.lanes * (p.kc or self.spec.k or 0) if p.y == "staged" else 0
+
+    # elements of the regions of the workspace, in order: packed y, partial sums, packed x, panels of tasks
     def packed(self, cols: Any, k: Any, items: Any, up: Callable[[Any, int], Any], mul: Callable[[Any, Any], Any]) -> Any:
         """Packed panels of y."""
         if self.plan.y != "packed":
@@ -72,6 +77,8 @@ class Sizes:
             total = total + rows * _up(cols, self.plan.lanes) * items
         if self.plan.pack_x:
             total = total + rows * k * (1 if self.shared_x else items)
+        if self.plan.y == "staged":
+            total = _up(total, self.plan.lanes) + self.tasks(m, n, k, batch) * self.stage_per_task()
         return total * self.spec.dtype.size
 
 
@@ -151,6 +158,9 @@ class Frame:
         if sizes.partials:
             at = b.add(at, b.mul(b.mul(self.rows, self.cols_up), self.batch))
         self.rows_at = at
+        if plan.pack_x:
+            at = b.add(at, b.mul(self.rows_each, 1 if sizes.shared_x else self.batch))
+        self.stage_at = self.up(at, plan.lanes)
 
     def up(self, x: Index, to: int) -> Index:
         """x rounded up to a multiple."""

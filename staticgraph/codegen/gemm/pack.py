@@ -45,7 +45,7 @@ def pack_kernel(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan:
                 if f.y_turned:
                     _turn(f, source, out, column, s)
                 else:
-                    _copy(f, source, out, column, s)
+                    copy_panel(f, b.at(source, column, dtype), out, f.k, s)
                 return []
             b.loop(lo, hi, 1, [], panel)
         return []
@@ -58,6 +58,7 @@ def pack_rows(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan: P
     e = Emitter(target)
     f = Frame(e, operands, spec, plan, sizes)
     b, dtype = f.b, spec.dtype
+    assert f.x_row == 1, "rows that are contiguous along k are read in place"
     segments = f.row_segments()
     tiles = f.count(segments)
     groups: Index = f.ceil(f.rows, plan.mr * PACKED_TILES)
@@ -89,9 +90,9 @@ def pack_rows(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan: P
     return GemmKernel(e.text(), sizes.pack_rows_tasks, "pack")
 
 
-def _copy(f, source: Val, out: Val, column: Index, s) -> None:                     # type: ignore[no-untyped-def]
+def copy_panel(f: Frame, source: Val, out: Val, k: Index, s: Segment, ahead: int = 0) -> None:
+    """Copy the vectors of a panel, whose rows start at ``source``, ``source + ldy`` and so on, next to each other; ``ahead``: as in ``multiply``."""
     b, w, dtype = f.b, f.plan.lanes, f.dtype
-    start = b.at(source, column, dtype)
     unroll = 4
 
     def lines(count: int):                                                         # type: ignore[no-untyped-def]
@@ -99,13 +100,17 @@ def _copy(f, source: Val, out: Val, column: Index, s) -> None:                  
             p, q = vals
             for u in range(count):
                 row = b.at(p, b.mul(u, f.ldy), dtype)
+                if ahead:
+                    far = b.at(row, b.mul(ahead, f.ldy), dtype)
+                    for v in range(0, s.size * w * dtype.size, 64):
+                        b.prefetch(b.at(far, v // dtype.size, dtype))
                 for at, lanes, mask in s.vectors(w):
                     b.store(b.at(q, u * s.size * w + at, dtype), b.load(b.at(row, at, dtype), dtype, lanes, mask))
             return [b.at(p, b.mul(count, f.ldy), dtype), b.at(q, count * s.size * w, dtype)]
         return line
-    whole = b.sub(f.k, b.mod(f.k, unroll))
-    state = b.loop(0, whole, unroll, [start, out], lines(unroll))
-    b.loop(whole, f.k, 1, state, lines(1))
+    whole = b.sub(k, b.mod(k, unroll))
+    state = b.loop(0, whole, unroll, [source, out], lines(unroll))
+    b.loop(whole, k, 1, state, lines(1))
 
 
 def _turn(f, source: Val, out: Val, column: Index, s) -> None:                     # type: ignore[no-untyped-def]

@@ -2,8 +2,8 @@
 
 One operand is read an element at a time and broadcast (*x*, rows R of the tile), the other in vectors (*y*, columns V). In the usual
 form x is A and y is B; *swapped*, the kernel computes C^T = B^T A^T and transposes each finished tile in registers. y is read where it
-lies, or in panels packed by a kernel before, or (``turned``: it is stored with k contiguous and there are few rows) through a transposition
-in registers.
+lies (``direct``), in panels that a kernel packs before (``packed``), in panels that each task copies when it comes to them (``staged``), or
+through a transposition in registers (``turned``: it is stored with k contiguous and there are few rows).
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from ..target import Target
 from .spec import GemmSpec
 
-L2 = 320 << 10           # bytes of y that stay in the second-level cache; more is packed where there are rows enough to pay for it
+L1 = 32 << 10            # bytes of y that stay in the first-level cache
+NEAR = 128 << 10         # bytes of y that many rows read in place
+L2 = 320 << 10           # bytes that stay in the second-level cache
 PANEL = 128 << 10        # bytes of an unpacked panel of y that several row tiles read
 STREAM = 2 << 20         # bytes of y that certainly come from further away: asked for ahead of time
-BLOCK = 4 << 20          # bytes of x that the panels of y pass over one after the other
+BLOCK = 8 << 20          # bytes of x that the panels of y pass over one after the other
 PACKED_TILES = 16        # row tiles that one task packs
 COMPILING = 0.001        # relative price of a register of a tile's code
 TYPICAL = 64             # what a run-time size is taken for
@@ -29,7 +31,7 @@ class Plan:
 
     lanes: int
     swap: bool
-    y: str                        # "direct", "packed", "turned"
+    y: str                        # "direct", "packed", "staged", "turned"
     pack_x: bool
     mr: int
     nv: int
@@ -41,6 +43,7 @@ class Plan:
     col_block: int
     unroll: int
     ahead: int = 0                # steps of k by which y is prefetched
+    ask: bool = False             # the next tile's part of C is prefetched
     free: bool = False            # only for measuring: chunks of k start from 0 and are added up, so that bits depend on ``kc``
 
 
@@ -60,10 +63,16 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     swap, y = _roles(spec, m, n, k, lanes, few if lanes > 1 else 0)
     rows, cols = (n, m) if swap else (m, n)
     fixed_rows = spec.n if swap else spec.m
-    big = cols * k * dtype.size > L2
-    # where the number of rows is an operand it may be small, so that packing must be worth more
-    if y == "pack" or (y == "direct" and rows >= 48 and cols * k * dtype.size > (L2 if fixed_rows is not None else 3 * L2)):
-        y = "packed"
+    size_y = cols * k * dtype.size
+    if y == "direct" and fixed_rows is not None and spec.k is not None:
+        # in place, panels would be lines far apart: on pages of their own, and in few sets of a cache where a power of two lies between them
+        shared = ((spec.lda if swap else spec.ldb) or 0) * dtype.size % 2048 == 0
+        if rows >= 24 and size_y > (NEAR if rows >= 48 else L2 if shared else 2 * STREAM):
+            y = "staged"
+    elif y == "direct" and rows >= 48 and size_y > (L2 if fixed_rows is not None else 3 * L2):
+        y = "packed"              # where the number of rows is an operand it may be small, so that packing must be worth more
+    y = "packed" if y == "pack" else y
+    big = y == "staged" or (y == "packed" and size_y > L2)
     if y == "turned":
         most = min(few, lanes) if swap else few
         mr = -(-rows // -(-rows // most)) if fixed_rows is not None else most
@@ -71,33 +80,33 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
         near = (spec.lda if swap else spec.ldb) or 1
         nv = 2 if mr == 1 and cols > lanes and near * dtype.size % 1024 else 1
     else:
-        mr, nv = _tile(rows, -(-cols // lanes), lanes, swap, target, fixed_rows, 8 if y == "packed" and big else 14)
+        mr, nv = _tile(rows, -(-cols // lanes), lanes, swap, target, fixed_rows, 8 if big else 14)
     # few rows of a matrix that comes from far away: whole rows of y, in the order of memory
-    by_rows = y == "direct" and fixed_rows is not None and rows <= 3 and spec.k is not None and cols * k * dtype.size > STREAM // 2
+    by_rows = y == "direct" and fixed_rows is not None and rows <= 3 and spec.k is not None and size_y > STREAM // 2
     if by_rows:
         nv = min(nv, 4)
     row_tiles, panels = -(-rows // mr), -(-(-(-cols // lanes)) // nv)
-    packed_big = y == "packed" and big
     per_step = nv * lanes * dtype.size
     kc: int | None = None
     if spec.k is not None and y != "turned":
-        if packed_big:
-            kc = _chunk(spec.k, 1024) or -(-spec.k // 4) * 4
+        if big:
+            # a panel that stays in the first-level cache, or is about as large as the part of C that every chunk reads again
+            kc = _chunk(spec.k, min(max(L1 // per_step, rows), 1024))
         elif by_rows:
             kc = _chunk(spec.k, 8 if ((spec.lda if swap else spec.ldb) or 0) * dtype.size % 2048 == 0 else 16)
         elif row_tiles > 1:
             kc = _chunk(spec.k, max(128, PANEL // per_step))
     # a tile of an x that is not contiguous along k would touch as many lines and pages as it has steps
-    pack_x = packed_big and (not spec.tb if swap else spec.ta)
+    pack_x = big and (not spec.tb if swap else spec.ta) and rows * k * dtype.size > L2
     wanted = max(1, min(16, rows * cols * max(k, 1) >> 16))
     col_tasks = min(panels, 2 if by_rows else wanted)
     row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
-    if packed_big:
-        row_tasks = min(row_tiles, max(-(-8 // col_tasks), -(-rows * (kc or k) * dtype.size // BLOCK)))
+    if big:
+        row_tasks = min(row_tiles, max(-(-4 // col_tasks), -(-rows * (kc or k) * dtype.size // BLOCK)))
     tight = mr * nv * 32 // registers(target)          # unrolled, a large tile spills: loads of the next step move up
     unroll = 4 if tight <= 6 else 2 if tight <= 12 or (registers(target) == 32 and mr * nv + nv <= 28) else 1
-    return Plan(lanes, swap, y, pack_x, mr, nv, kc, packed_big or by_rows, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
-                8 if y == "direct" and rows > 4 and cols * k * dtype.size > STREAM else 0)
+    return Plan(lanes, swap, y, pack_x, mr, nv, kc, big or by_rows, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
+                8 if y in ("direct", "staged") and rows > 4 and size_y > STREAM else 0, big and y != "turned")
 
 
 def _roles(spec: GemmSpec, m: int, n: int, k: int, lanes: int, few: int) -> tuple[bool, str]:

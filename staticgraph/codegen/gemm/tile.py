@@ -30,11 +30,11 @@ class Vectors:
 
 
 def multiply(b: Builder, dtype: DType, x: Broadcast, y: Vectors, kc: Index, tile: list[list[Val]], last: Val | None,
-             unroll: int, ahead: int = 0) -> list[list[Val]]:
+             unroll: int, ahead: int = 0, x_ahead: int = 0) -> list[list[Val]]:
     """``tile[i][v] += x[i, k] * y[k, v]`` for k in order, one fused multiply-add each; ``last`` masks the last vector,
     which may be narrower than the others.
 
-    ``ahead`` > 0 prefetches y that many steps ahead.
+    ``ahead`` > 0 prefetches y that many steps ahead, ``x_ahead`` > 0 the rows of a packed x.
     """
     mr, nv, lanes = len(tile), len(tile[0]), tile[0][0].lanes
     split = isinstance(x.row, Val)
@@ -50,13 +50,18 @@ def multiply(b: Builder, dtype: DType, x: Broadcast, y: Vectors, kc: Index, tile
                 for v in range(0, nv * lanes * dtype.size, 64):
                     b.prefetch(b.at(far, v // dtype.size, dtype))
             column = None if split else b.at(bases[0], b.mul(u, x.step), dtype)
+            if x_ahead and column is not None:
+                b.prefetch(b.at(column, b.mul(x_ahead, x.step), dtype))
             for i in range(mr):
                 if column is None:
                     where = b.at(b.at(bases[i // GROUP], b.mul(i % GROUP, x.row), dtype), b.mul(u, x.step), dtype)
                 else:
                     where = b.at(column, b.mul(i, x.row), dtype)
                 one = b.load(where, dtype)
-                xs = {z.lanes: b.e.splat(one, z.lanes) for z in tile[0]}
+                xs = {lanes: b.e.splat(one, lanes)}
+                for z in tile[0][1:]:               # a narrower last vector takes the low lanes of the same register
+                    if z.lanes not in xs:
+                        xs[z.lanes] = b.e.shuffle(xs[lanes], None, range(z.lanes)) if z.lanes > 1 else one
                 for v in range(nv):
                     acc[i * nv + v] = b.fma(xs[ys[v].lanes], ys[v], acc[i * nv + v])
         return acc
