@@ -338,7 +338,7 @@ class Variant:
 
     def run(self, feeds: Sequence[np.ndarray[Any, Any]], values: Mapping[str, int], store: StateStore) -> list[np.ndarray[Any, Any]]:
         """One run: take the state, call the program, commit or leave everything as it was."""
-        outs = [empty_result(evaluate(self.room[k], values) if k in self.room else tuple(evaluate(d, values) for d in a.shape), a.dtype.np)
+        outs = [empty_result((evaluate(self.room[k], values),) if k in self.room else tuple(evaluate(d, values) for d in a.shape), a.dtype.np)
                 for k, a in enumerate(self.out_avals)]
         for entry in self.owner.inputs:
             if entry.kind == "stream":

@@ -283,3 +283,52 @@ def test_memory_kept_for_large_results_is_bounded():
     assert blocks.empty((0, 5), np.float32).shape == (0, 5)
     before = len(blocks.blocks)
     assert blocks.empty((memory.KEPT + 1,), np.uint8).size == memory.KEPT + 1 and len(blocks.blocks) == before
+
+
+def test_repeated_runs_answer_as_first_ones():
+    x, rate = sg.placeholder(sg.float32, [None, 2]), sg.placeholder(sg.float32, [])
+    w = sg.get_variable("w", [2], initializer=sg.ones_initializer())
+    known = sg.is_variable_initialized(w)
+    y = sg.reduce_sum(x * w) * rate
+    step = sg.assign_add(w, sg.reduce_sum(x, 0))
+    sess = sg.Session()
+    for _ in range(3):
+        assert sess.run(known) == np.bool_(False)
+    for _ in range(3):
+        sess.run(sg.global_variables_initializer())
+        assert sess.run([known]) == [np.bool_(True)] and sess.run(known)
+    sess.run(w.initializer)
+    for n in (3, 3, 2, 3, 0):                # sizes may change, lists and other dtypes be fed
+        for rows in (np.ones((n, 2), "f4"), np.ones((n, 2)), np.ones((n, 2), "f4")[::-1]):
+            got = sess.run((y, step.op), {x: rows, rate: 0.5})
+            assert got[0].dtype == np.float32 and got[1] is None and isinstance(got, tuple)
+    want = 1 + 3 * 11
+    assert sess.run(y, {x: [[1, 1]], rate: 2}) == 4 * want and sess.run(y, {rate: 2.0, x: np.ones((1, 2), "f4")}) == 4 * want
+    with pytest.raises(ValueError, match=r"Cannot feed value of shape \(1, 3\)"):
+        sess.run(y, {x: np.ones((1, 3), "f4"), rate: 2.0})
+    for _ in range(2):
+        with pytest.raises(sg.errors.InvalidArgumentError, match="You must feed a value for placeholder"):
+            sess.run(y, {x: np.ones((1, 2), "f4")})
+    y.graph.prevent_feeding(rate)
+    with pytest.raises(ValueError, match="may not be fed"):
+        sess.run(y, {rate: 2.0, x: np.ones((1, 2), "f4")})
+    sess.close()
+    with pytest.raises(RuntimeError, match="closed Session"):
+        sess.run(known)
+
+
+def test_a_repeated_run_that_fails_names_the_line_and_leaves_the_state():
+    i = sg.placeholder(sg.int32, [1])
+    v = sg.get_variable("v", [3], initializer=sg.zeros_initializer())
+    read = sg.gather(v, i)
+    step = sg.assign_add(v, sg.fill([3], sg.reduce_sum(read) + 1.0))
+    sess = sg.Session()
+    sess.run(sg.global_variables_initializer())
+    for _ in range(3):
+        sess.run([step, read], {i: np.array([1], "i4")})
+    before = sess.run(v).tobytes()
+    for _ in range(2):
+        with pytest.raises(sg.errors.InvalidArgumentError, match=r"indices\[0\] = 7 is not in \[0, 3\)") as caught:
+            sess.run([step, read], {i: np.array([7], "i4")})
+        assert caught.traceback[-1].path.name == "test_calls.py" and "gather(v, i)" in str(caught.traceback[-1].statement)
+        assert sess.run(v).tobytes() == before

@@ -396,6 +396,11 @@ class Graph:
         """Refuse fetches of the operation and its outputs."""
         self._unfetchable |= {op, *op.outputs}
 
+    @property
+    def fences(self) -> int:
+        """How much may not be fed or fetched: it only grows."""
+        return len(self._unfeedable) + len(self._unfetchable)
+
     def next_uid(self) -> int:
         """A number for a placeholder, variable or stream of this graph."""
         if self._spare_uids:
