@@ -75,7 +75,7 @@ class Function:
 
     def __call__(self, *args: Any) -> Any:
         for quick in self._quick:
-            done, got = quick(args)
+            done, got = quick(quick.boxed(args) if quick.scalars else args)
             if done:
                 return got
         with source.hide_own_frames():

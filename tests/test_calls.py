@@ -332,3 +332,21 @@ def test_a_repeated_run_that_fails_names_the_line_and_leaves_the_state():
             sess.run([step, read], {i: np.array([7], "i4")})
         assert caught.traceback[-1].path.name == "test_calls.py" and "gather(v, i)" in str(caught.traceback[-1].statement)
         assert sess.run(v).tobytes() == before
+
+
+def test_numbers_are_taken_by_the_quick_way_and_mean_what_they_mean():
+    x, n, z = sg.placeholder(sg.float32, []), sg.placeholder(sg.int32, []), sg.placeholder(sg.float64, [])
+    call = sg.Session().make_callable([x * 2.0, n + 1, z * 2.0], [x, n, z])
+    for values in ((1.5, 3, 0.1), (np.float32(1.5), np.int32(3), np.float64(0.1)), (np.float64(1.5), np.int64(3), 0.1), (1, True, 1), (np.array(1.5, "f4"), 3, 1)) * 2:
+        got = call(*values)
+        assert [g.dtype for g in got] == [np.float32, np.int32, np.float64]
+        assert got == [np.float32(values[0]) * 2, int(values[1]) + 1, float(values[2]) * 2]
+    with pytest.raises(TypeError, match="not compatible with Tensor type"):
+        call(1.0, 2**40, 1.0)
+    with pytest.raises(ValueError, match="could not convert"):
+        call("a", 1, 1.0)
+    f = sg.function(lambda a, b: (a + b, a * b))
+    for _ in range(3):                       # the dtype of a call is that of its numbers
+        assert f(2.5, 0.5) == (3.0, 1.25) and f(2.5, 0.5)[0].dtype == np.float32
+        assert f(np.float64(2.5), np.float64(0.1)) == (2.6, 0.25) and f(2, 3)[1].dtype == np.int32
+        assert f(2**40, 2**41)[0] == 3 * 2**40 and f(2**40, 2**41)[0].dtype == np.int64

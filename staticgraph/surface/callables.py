@@ -64,6 +64,8 @@ def prepared_call(session: Any, plan: Any, flat: list[Any], feeds: list[Tensor],
     def call(*args: Any) -> Any:
         nonlocal quick, tried
         if quick is not None and not session._closed:
+            if quick.scalars:
+                args = quick.boxed(args)
             if quick.bare is not None:
                 out = quick.make(*quick.bare)
                 if (status := quick.function(*args, out)) == 0:
@@ -87,10 +89,11 @@ class _Quick:
     ``bare`` is (shape, dtype) where the answer is the only array itself: then a tenth of a microsecond here and there counts.
     """
 
-    __slots__ = ("__weakref__", "answer", "bare", "end", "frame", "function", "make", "outs")
+    __slots__ = ("__weakref__", "answer", "bare", "end", "frame", "function", "make", "outs", "scalars")
 
     def __init__(self, program: Any, feeds: Any, outs: Any, answer: Callable[[list[Any]], Any], store: Any, slots: Any) -> None:
         self.outs, self.answer = [(maker(shape, dtype), shape, dtype) for dtype, shape in outs], answer
+        self.scalars = [(k, dtype) for k, (dtype, shape) in enumerate(feeds) if not shape]
         token = [object()]
         self.bare = outs[0][::-1] if len(outs) == 1 and outs[0][1] and answer(token) is token[0] else None
         self.make = self.outs[0][0] if self.bare else None
@@ -103,6 +106,16 @@ class _Quick:
         """(True, results), or (False, None) where the long way must be gone: other arrays, a failure to be worded, a call at the same time."""
         outs = [make(shape, dtype) for make, shape, dtype in self.outs]
         return self.finish(self.function(*args, *outs), outs)
+
+    def boxed(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments with numbers as arrays, where that is a matter of course: what is not goes the long way."""
+        out = list(args)
+        for k, dtype in self.scalars:
+            if k < len(out):
+                kind = out[k].__class__
+                if kind is dtype.type or (kind is float and dtype == np.float32) or (kind is int and dtype == np.int32 and -2**31 <= out[k] < 2**31):
+                    out[k] = np.array(out[k], dtype)
+        return out
 
     def finish(self, status: int, outs: list[Any]) -> tuple[bool, Any]:
         """What the native function's answer means."""
