@@ -14,7 +14,7 @@ from ..target import Target
 from .spec import GemmSpec
 
 L1 = 32 << 10            # bytes of y that stay in the first-level cache
-NEAR = 128 << 10         # bytes of y that many rows read in place
+NEAR = 48 << 10          # bytes of y that many rows read in place
 L2 = 320 << 10           # bytes that stay in the second-level cache
 PANEL = 128 << 10        # bytes of an unpacked panel of y that several row tiles read
 STREAM = 2 << 20         # bytes of y that certainly come from further away: asked for ahead of time
@@ -101,8 +101,10 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     wanted = max(1, min(16, rows * cols * max(k, 1) >> 16))
     col_tasks = min(panels, 2 if by_rows else wanted)
     row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
+    if y == "staged":             # every task along the rows copies its panels again
+        row_tasks = min(row_tasks, -(-4 // col_tasks), max(1, rows // 96))
     if big:
-        row_tasks = min(row_tiles, max(-(-4 // col_tasks), -(-rows * (kc or k) * dtype.size // BLOCK)))
+        row_tasks = min(row_tiles, max(row_tasks, -(-rows * (kc or k) * dtype.size // BLOCK)))
     tight = mr * nv * 32 // registers(target)          # unrolled, a large tile spills: loads of the next step move up
     unroll = 4 if tight <= 6 else 2 if tight <= 12 or (registers(target) == 32 and mr * nv + nv <= 28) else 1
     return Plan(lanes, swap, y, pack_x, mr, nv, kc, big or by_rows, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
