@@ -76,9 +76,9 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     if y == "turned":
         most = min(few, lanes) if swap else few
         mr = -(-rows // -(-rows // most)) if fixed_rows is not None else most
-        # one row is one chain of latencies per vector, so it takes two; more would be too many streams for the cache's sets
+        # one row is one chain of latencies per vector, so it takes two, unless so many streams from far away would share few sets of a cache
         near = (spec.lda if swap else spec.ldb) or 1
-        nv = 2 if mr == 1 and cols > lanes and near * dtype.size % 1024 else 1
+        nv = 2 if mr == 1 and cols > lanes and (near * dtype.size % 1024 or size_y <= STREAM) else 1
     else:
         mr, nv = _tile(rows, -(-cols // lanes), lanes, swap, target, fixed_rows, 8 if big else 14)
     # few rows of a matrix that comes from far away: whole rows of y, in the order of memory
