@@ -14,6 +14,7 @@ import numpy as np
 
 from ..dtypes import bool_, int64
 from ..errors import DTypeError, InternalError, ShapeError
+from ..ir import walk
 from ..ir.aval import Aval, Size, TupleAval, measured_in, symbol
 from ..ir.evaluate import evaluate_region
 from ..ir.graph import Region
@@ -191,17 +192,17 @@ def _while_ref(*operands: Any, cond: Region, body: Region, limit: int | None = N
     return tuple(carried)
 
 
-def _recorded(b: Any, operands: Sequence[Any], cond: Region, body: Region, limit: int | None) -> tuple[Any, list[Any]]:
-    """The loop run with stacks: (number of trips, a stack per carried value)."""
-    n = len(body.results)
+def _recorded(b: Any, operands: Sequence[Any], cond: Region, body: Region, limit: int | None, asked: Sequence[int]) -> tuple[Any, list[Any]]:
+    """The loop run with stacks: (number of trips, a stack for each of the carried values ``asked`` for)."""
+    n, m = len(body.results), len(asked)
     capacity: Size = limit if limit is not None else symbol(f"cap{symbol().terms[0][0].name}")
     carried, captured = operands[:n], operands[n:]
-    stacks = [b.zeros(Aval((capacity, *c.aval.shape), c.aval.dtype)) for c in carried]
+    stacks = [b.zeros(Aval((capacity, *carried[k].aval.shape), carried[k].aval.dtype)) for k in asked]
     start = b.const(np.int64(0))
     avals = [*(c.aval for c in carried), start.aval, *(s.aval for s in stacks), *(c.aval for c in captured)]
 
     def split(params: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-        return params[:n], params[n], params[n + 1:2 * n + 1], params[2 * n + 1:]
+        return params[:n], params[n], params[n + 1:n + 1 + m], params[n + 1 + m:]
 
     def condition(inner: Any, *params: Any) -> list[Any]:
         values, _, _, rest = split(params)
@@ -211,10 +212,24 @@ def _recorded(b: Any, operands: Sequence[Any], cond: Region, body: Region, limit
         values, count, kept, rest = split(params)
         at = count if isinstance(capacity, int) else inner.guard(
             count, inner.less(count, inner.reshape(inner.sizes(sizes=(capacity,), dtype=int64), shape=())), message=CAPACITY, limit=capacity, fill=0)
-        pushed = [inner.rows_set(s, at, v) for s, v in zip(kept, values)]
+        pushed = [inner.rows_set(s, at, values[k]) for s, k in zip(kept, asked)]
         return [*inner.inline(body.without_effects(), [*values, *rest]), inner.add(count, inner.like(count, 1)), *pushed]
     outs = b.while_loop(*carried, start, *stacks, *captured, cond=traced_region(b, avals, condition), body=traced_region(b, avals, step), limit=limit)
     return outs[n], list(outs[n + 1:])
+
+
+def _is_zero(x: Any) -> bool:
+    """Zeros as ``b.zeros`` writes them."""
+    while x.op.name == "broadcast_to":
+        x = x.inputs[0]
+    return x.op.name == "const" and not np.any(x.attr("value").array)
+
+
+def _added(b: Any, total: Any, ct: Any) -> Any:
+    """The sum; of a cotangent of some rows only those are touched, so that a loop that reads a row per trip adds a row per trip."""
+    if ct.op.name == "scatter_add" and _is_zero(ct.inputs[0]):
+        return b.scatter_add(total, *ct.inputs[1:])
+    return b.add(total, ct)
 
 
 def _while_vjp(b: Any, cts: Any, outs: Any, *operands: Any, cond: Region, body: Region, limit: int | None = None) -> list[Any]:
@@ -227,7 +242,9 @@ def _while_vjp(b: Any, cts: Any, outs: Any, *operands: Any, cond: Region, body: 
     from ..ir.builder import TOOLS
     asked = [o.aval.dtype.is_floating for o in operands]
     pulled, connected = TOOLS["vjp_region"](body, _result_avals(body), asked)
-    trips, stacks = _recorded(b, operands, cond, body, limit)
+    used = set(walk.ancestors(pulled.results))
+    kept_ones = [k for k in range(n) if pulled.params[k] in used]            # not the rows of an array that the body only writes
+    trips, stacks = _recorded(b, operands, cond, body, limit, kept_ones)
     seeds = [cts[k] if cts[k] is not None else b.zeros(operands[k].aval) for k in floats]
     sums = [b.zeros(captured[k].aval) for k in constants]
     inside = [trips, *seeds, *sums, *stacks, *captured]
@@ -239,14 +256,15 @@ def _while_vjp(b: Any, cts: Any, outs: Any, *operands: Any, cond: Region, body: 
 
     def step(inner: Any, *params: Any) -> list[Any]:
         at = inner.sub(params[0], inner.like(params[0], 1))
-        now, totals, kept, rest = params[1:1 + m], params[1 + m:1 + m + q], params[1 + m + q:1 + m + q + n], params[1 + m + q + n:]
-        values = [inner.take(s, at, axis=0) for s in kept]
+        now, totals, kept, rest = params[1:1 + m], params[1 + m:1 + m + q], params[1 + m + q:1 + m + q + len(stacks)], params[1 + m + q + len(stacks):]
+        found = {k: inner.take(s, at, axis=0) for k, s in zip(kept_ones, kept)}
+        values = [found[k] if k in found else inner.zeros(operands[k].aval) for k in range(n)]
         flow = dict(zip(floats, now))
         given = [flow[k] if k in flow else inner.zeros(r.aval) for k, r in enumerate(body.results)]
         got = iter(inner.inline(pulled, [*values, *rest, *given]))
         back = [next(got) if c else None for c in connected]
         new = [back[k] if back[k] is not None else inner.zeros(operands[k].aval) for k in floats]
-        added = [t if back[n + k] is None else inner.add(t, back[n + k]) for t, k in zip(totals, constants)]
+        added = [t if back[n + k] is None else _added(inner, t, back[n + k]) for t, k in zip(totals, constants)]
         return [at, *new, *added]
     result = b.while_loop(*inside, cond=traced_region(b, avals, condition), body=traced_region(b, avals, step), limit=limit)
     out: list[Any] = [None] * len(operands)

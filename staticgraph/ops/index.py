@@ -248,6 +248,8 @@ def _rows_jvp(name: str) -> Any:
 
 
 def _set_vjp(b: Any, ct: Any, y: Any, x: Any, i: Any, u: Any) -> list[Any]:
+    if not i.aval.shape:
+        return [b.rows_set(ct, i, b.zeros(u.aval)), None, b.take(ct, i, axis=0)]
     # of several updates of one row the last wins: only it gets the row's cotangent
     count = product(i.aval.shape)
     flat = b.reshape(i, shape=(count,))

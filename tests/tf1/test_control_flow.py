@@ -135,3 +135,16 @@ def test_109_set_shape_says_what_nobody_knew(sess):
         tf.py_func(np.sin, [x], tf.float32).set_shape([None])
     with pytest.raises(tf.errors.InvalidArgumentError, match="shapes="):
         sess.run(tf.py_func(lambda v: v, [x], tf.float32), {x: [1, 2]})
+
+
+def test_106_a_gradient_of_a_loop_keeps_what_it_needs(sess):
+    # the rows that a loop reads and those that it writes are not kept once per trip: 4,000 rows of 50 would be 3 GB
+    x, w = tf.constant(np.random.RandomState(0).rand(4000, 50).astype("f4")), tf.constant(0.5)
+    y = tf.scan(lambda a, row: a * w + row, x, tf.zeros([50]))
+    dx, dw = tf.gradients(y[-1], [x, w])
+    rows, slope, value = sess.run([dx, dw, y])
+    assert np.allclose(rows, 0.5 ** np.arange(4000)[::-1, None], atol=1e-7)
+    state, tangent = np.zeros(50), np.zeros(50)
+    for row in sess.run(x).astype("f8"):
+        state, tangent = state * 0.5 + row, tangent * 0.5 + state
+    assert abs(slope - tangent.sum()) < 1e-4 * tangent.sum() and np.allclose(value[-1], state, rtol=1e-5)
