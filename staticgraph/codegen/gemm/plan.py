@@ -156,7 +156,7 @@ def _tile(rows: int, vectors: int, lanes: int, swap: bool, target: Target, fixed
             total, code = 0.0, 0
             for count, r in _shares(rows, tiles):
                 for number, v in _shares(vectors, panels):
-                    total += count * number * max(r * v + 0.5 * (r + v), 8)
+                    total += count * number * max(r * v + 0.5 * r + 0.75 * v, 8)
                     code += r * v
             total *= 1 + COMPILING * code
             if total < cost - 1e-9 or (total < cost + 1e-9 and mr * nv > best[0] * best[1]):
