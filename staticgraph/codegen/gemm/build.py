@@ -12,7 +12,7 @@ from ..target import Target
 from ..values import Val
 from .frame import Frame, Segment, Sizes
 from .index import Index
-from .pack import copy_panel, pack_kernel, pack_rows
+from .pack import copy_panels, pack_kernel, pack_rows
 from .plan import Plan, make_plan
 from .spec import Gemm, GemmKernel, GemmSpec
 from .tile import Broadcast, Vectors, multiply, transpose
@@ -91,7 +91,9 @@ class Product(Frame):
                 self.y_item = b.at(self.ws, 0 if self.sizes.shared_y else b.mul(item, self.packed_each), self.dtype)
             else:
                 self.y_item = b.at(self.y, b.mul(item, self.sy), self.dtype)
-            if plan.chunk_outer:
+            if plan.y == "staged":
+                self.chunks(lambda: self.staged(col_parts, row_parts))
+            elif plan.chunk_outer:
                 self.chunks(lambda: self.panels(col_parts, lambda s, v0: self.tiles(row_parts, s, v0)))
             else:
                 self.panels(col_parts, lambda s, v0: self.chunks(lambda: self.tiles(row_parts, s, v0)))
@@ -128,16 +130,34 @@ class Product(Frame):
                 return []
             b.loop(lo, hi, 1, [], panel)
 
-    def tiles(self, parts: list[tuple[Segment, Index, Index]], col: Segment, v0: Index) -> None:
-        """Row tiles of one panel in one chunk."""
+    def staged(self, col_parts: list[tuple[Segment, Index, Index]], row_parts: list[tuple[Segment, Index, Index]]) -> None:
+        """Panels of one chunk, a few copied at a time: a row of y is read from far away in pieces that are worth it."""
+        b, plan = self.b, self.plan
+        for s, lo, hi in col_parts:
+            width = s.size * plan.lanes
+            group = 1 if s.mask is not None or s.narrow is not None else plan.group
+
+            def together(p: Index, _: list[Val], s: Segment = s, hi: Index = hi, width: int = width, group: int = group) -> list[Val]:
+                v0 = b.add(s.start, b.mul(b.sub(p, s.lo), s.size))
+                count = b.min(group, b.sub(hi, p)) if group > 1 else 1
+                source = b.at(self.y_item, b.add(b.mul(self.k0, self.ldy), b.mul(v0, plan.lanes)), self.dtype)
+                copy_panels(self, source, self.stage, self.kc, s, count, plan.ahead)
+
+                def panel(i: Index, _: list[Val]) -> list[Val]:
+                    copy = b.at(self.stage, b.mul(i, b.mul(self.kc, width)), self.dtype)
+                    self.tiles(row_parts, s, b.add(v0, b.mul(i, s.size)), copy)
+                    return []
+                b.loop(0, count, 1, [], panel)
+                return []
+            b.loop(lo, hi, group, [], together)
+
+    def tiles(self, parts: list[tuple[Segment, Index, Index]], col: Segment, v0: Index, copy: Val | None = None) -> None:
+        """Row tiles of one panel, which may have been copied, in one chunk."""
         b, plan = self.b, self.plan
         w = plan.lanes
         column = b.mul(v0, w)
-        if plan.y == "staged":
-            step: Index = col.size * w
-            source = b.at(self.y_item, b.add(b.mul(self.k0, self.ldy), column), self.dtype)
-            copy_panel(self, source, self.stage, self.kc, col, plan.ahead)
-            y = Vectors(self.stage, step)
+        if copy is not None:
+            y = Vectors(copy, col.size * w)
         elif plan.y == "packed":
             step = col.size * w
             y = Vectors(b.at(self.y_item, b.add(b.mul(column, self.k_up), b.mul(self.k0, step)), self.dtype), step)

@@ -57,9 +57,9 @@ class Sizes:
         return (1 if self.shared_x else items) * _ceil(rows, self.plan.mr * PACKED_TILES)
 
     def stage_per_task(self) -> int:
-        """Elements of the panel of y that a task copies close together."""
+        """Elements of the panels of y that a task copies close together."""
         p = self.plan
-        return p.nv * p.lanes * (p.kc or self.spec.k or 0) if p.y == "staged" else 0
+        return p.group * p.nv * p.lanes * (p.kc or self.spec.k or 0) if p.y == "staged" else 0
 
     # elements of the regions of the workspace, in order: packed y, partial sums, packed x, panels of tasks
     def packed(self, cols: Any, k: Any, items: Any, up: Callable[[Any, int], Any], mul: Callable[[Any, Any], Any]) -> Any:

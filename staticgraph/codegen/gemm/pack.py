@@ -45,7 +45,7 @@ def pack_kernel(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan:
                 if f.y_turned:
                     _turn(f, source, out, column, s)
                 else:
-                    copy_panel(f, b.at(source, column, dtype), out, f.k, s)
+                    copy_panels(f, b.at(source, column, dtype), out, f.k, s)
                 return []
             b.loop(lo, hi, 1, [], panel)
         return []
@@ -90,24 +90,32 @@ def pack_rows(target: Target, operands: tuple[str, ...], spec: GemmSpec, plan: P
     return GemmKernel(e.text(), sizes.pack_rows_tasks, "pack")
 
 
-def copy_panel(f: Frame, source: Val, out: Val, k: Index, s: Segment, ahead: int = 0) -> None:
-    """Copy the vectors of a panel, whose rows start at ``source``, ``source + ldy`` and so on, next to each other; ``ahead``: as in ``multiply``."""
-    b, w, dtype = f.b, f.plan.lanes, f.dtype
-    unroll = 4
+def copy_panels(f: Frame, source: Val, out: Val, k: Index, s: Segment, count: Index = 1, ahead: int = 0) -> None:
+    """Copy ``count`` panels side by side, whose rows start at ``source``, ``source + ldy`` and so on, each to a place of its own.
 
-    def lines(count: int):                                                         # type: ignore[no-untyped-def]
-        def line(_: Index, vals: list[Val]) -> list[Val]:
+    A few rows of all panels are read one after the other. ``ahead``: as in ``multiply``.
+    """
+    b, w, dtype = f.b, f.plan.lanes, f.dtype
+    width, one = s.size * w, not isinstance(count, Val) and count == 1
+
+    def lines(rows: int):                                                          # type: ignore[no-untyped-def]
+        def panel(_: Index, vals: list[Val]) -> list[Val]:
             p, q = vals
-            for u in range(count):
+            for u in range(rows):
                 row = b.at(p, b.mul(u, f.ldy), dtype)
                 if ahead:
                     far = b.at(row, b.mul(ahead, f.ldy), dtype)
-                    for v in range(0, s.size * w * dtype.size, 64):
+                    for v in range(0, width * dtype.size, 64):
                         b.prefetch(b.at(far, v // dtype.size, dtype))
                 for at, lanes, mask in s.vectors(w):
-                    b.store(b.at(q, u * s.size * w + at, dtype), b.load(b.at(row, at, dtype), dtype, lanes, mask))
-            return [b.at(p, b.mul(count, f.ldy), dtype), b.at(q, count * s.size * w, dtype)]
-        return line
+                    b.store(b.at(q, u * width + at, dtype), b.load(b.at(row, at, dtype), dtype, lanes, mask))
+            return [b.at(p, width, dtype), b.at(q, b.mul(k, width), dtype)]
+
+        def run(_: Index, vals: list[Val]) -> list[Val]:
+            b.loop(0, count, 1, vals, panel)
+            return [b.at(vals[0], b.mul(rows, f.ldy), dtype), b.at(vals[1], rows * width, dtype)]
+        return run
+    unroll = 4 if one else 8
     whole = b.sub(k, b.mod(k, unroll))
     state = b.loop(0, whole, unroll, [source, out], lines(unroll))
     b.loop(whole, k, 1, state, lines(1))

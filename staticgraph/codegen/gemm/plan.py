@@ -8,6 +8,7 @@ through a transposition in registers (``turned``: it is stored with k contiguous
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..target import Target
@@ -19,6 +20,8 @@ L2 = 320 << 10           # bytes that stay in the second-level cache
 PANEL = 128 << 10        # bytes of an unpacked panel of y that several row tiles read
 STREAM = 2 << 20         # bytes of y that certainly come from further away: asked for ahead of time
 BLOCK = 8 << 20          # bytes of x that the panels of y pass over one after the other
+NARROW = 512 << 10       # bytes of x that a task with narrow tiles reads again and again
+RUN = 256                # bytes of a row of y that are worth going there for
 PACKED_TILES = 16        # row tiles that one task packs
 COMPILING = 0.001        # relative price of a register of a tile's code
 TYPICAL = 64             # what a run-time size is taken for
@@ -44,6 +47,7 @@ class Plan:
     unroll: int
     ahead: int = 0                # steps of k by which y is prefetched
     ask: bool = False             # the next tile's part of C is prefetched
+    group: int = 1                # panels that are staged together
     free: bool = False            # only for measuring: chunks of k start from 0 and are added up, so that bits depend on ``kc``
 
 
@@ -87,11 +91,14 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
         nv = min(nv, 4)
     row_tiles, panels = -(-rows // mr), -(-(-(-cols // lanes)) // nv)
     per_step = nv * lanes * dtype.size
+    group = max(1, RUN // per_step) if y == "staged" else 1
+    # a narrow tile reads x so often that its rows must come from the second-level cache
+    most_rows = math.isqrt(NARROW // dtype.size) if big and not swap and nv <= 2 and panels >= 4 else rows
     kc: int | None = None
     if spec.k is not None and y != "turned":
         if big:
             # a panel that stays in the first-level cache, or is about as large as the part of C that every chunk reads again
-            kc = _chunk(spec.k, min(max(L1 // per_step, rows), 1024))
+            kc = _chunk(spec.k, min(max(L1 // (group * per_step), min(rows, most_rows)), 1024))
         elif by_rows:
             kc = _chunk(spec.k, 8 if ((spec.lda if swap else spec.ldb) or 0) * dtype.size % 2048 == 0 else 16)
         elif row_tiles > 1:
@@ -99,16 +106,16 @@ def make_plan(spec: GemmSpec, target: Target, sink: bool) -> Plan:
     # a tile of an x that is not contiguous along k would touch as many lines and pages as it has steps
     pack_x = big and (not spec.tb if swap else spec.ta) and rows * k * dtype.size > L2
     wanted = max(1, min(16, rows * cols * max(k, 1) >> 16))
-    col_tasks = min(panels, 2 if by_rows else wanted)
+    col_tasks = min(-(-panels // group), 2 if by_rows else wanted)
     row_tasks = min(row_tiles, -(-wanted // col_tasks), 8)
     if y == "staged":             # every task along the rows copies its panels again
         row_tasks = min(row_tasks, -(-4 // col_tasks), max(1, rows // 96))
     if big:
-        row_tasks = min(row_tiles, max(row_tasks, -(-rows * (kc or k) * dtype.size // BLOCK)))
+        row_tasks = min(row_tiles, max(row_tasks, -(-rows * (kc or k) * dtype.size // BLOCK), -(-rows // most_rows)))
     tight = mr * nv * 32 // registers(target)          # unrolled, a large tile spills: loads of the next step move up
     unroll = 4 if tight <= 6 else 2 if tight <= 12 or (registers(target) == 32 and mr * nv + nv <= 28) else 1
     return Plan(lanes, swap, y, pack_x, mr, nv, kc, big or by_rows, row_tasks, col_tasks, max(1, 32 // mr), 4, unroll,
-                8 if y in ("direct", "staged") and rows > 4 and size_y > STREAM else 0, big and y != "turned")
+                8 if y in ("direct", "staged") and rows > 4 and size_y > STREAM else 0, big and y != "turned", group)
 
 
 def _roles(spec: GemmSpec, m: int, n: int, k: int, lanes: int, few: int) -> tuple[bool, str]:
