@@ -111,6 +111,15 @@ def test_transposed_rows_are_packed_into_tiles(spec: GemmSpec, sizes: dict[str, 
         check(spec, HOST, splits, **sizes)
 
 
+@pytest.mark.parametrize("spec", [GemmSpec(dtypes.float32, 1, 1100, 300), GemmSpec(dtypes.float64, 3, 512, 300), GemmSpec(dtypes.float64, 2, 530, 301, ta=True)])
+def test_tasks_of_few_rows_work_together(spec: GemmSpec) -> None:
+    """The tasks of one call read whole rows of B: all at once, one by one, or none."""
+    made = gemm(HOST, spec)
+    assert made.plan.y == "direct" and made.plan.chunk_outer and made.kernels[-1].tasks(spec.m, spec.n, spec.k, 1) == 2
+    for splits in (1, 2, 3):
+        check(spec, HOST, splits)
+
+
 @pytest.mark.parametrize("ta,tb", [(False, False), (True, False), (False, True), (True, True)])
 def test_one_text_serves_all_sizes(ta: bool, tb: bool) -> None:
     spec = GemmSpec(dtypes.float32, None, None, None, ta, tb)

@@ -73,13 +73,16 @@ class Product(Frame):
         row_tasks = self.sizes.row_tasks(self.rows, self.ceil)
         col_tasks = self.sizes.col_tasks(self.cols, self.ceil)
 
+        # few rows of y from far away: the tasks of one call read whole rows of it together
+        merged = plan.y == "direct" and plan.chunk_outer and row_tasks == 1 and self.spec.batch == 1
+
         def task(t: Index, _: list[Val]) -> list[Val]:
             tc, rest = b.mod(t, col_tasks), b.div(t, col_tasks)
             tr, item = b.mod(rest, row_tasks), b.div(rest, row_tasks)
             if self.spec.batch == 1:
                 item = 0
             row_parts = list(self.share(row_segments, row_tiles, tr, row_tasks))
-            col_parts = list(self.share(col_segments, panels, tc, col_tasks))
+            col_parts = list(self.share(col_segments, panels, *((b.lo, col_tasks, b.sub(b.hi, b.lo)) if merged else (tc, col_tasks))))
             self.item = item
             self.stage = b.at(self.ws, b.add(self.stage_at, b.mul(t, self.sizes.stage_per_task())), self.dtype)
             if plan.pack_x:
@@ -98,7 +101,7 @@ class Product(Frame):
             else:
                 self.panels(col_parts, lambda s, v0: self.chunks(lambda: self.tiles(row_parts, s, v0)))
             return []
-        b.loop(b.lo, b.hi, 1, [], task)
+        b.loop(0 if merged else b.lo, 1 if merged else b.hi, 1, [], task)
 
     # ---- the nest ------------------------------------------------------------------------------------------------------------
 

@@ -229,13 +229,13 @@ class Frame:
         """Tiles of a side that tasks share: the whole ones where the size is an operand (its rest goes to the last task)."""
         return segments[0].hi if isinstance(segments[-1].hi, Val) else segments[-1].hi
 
-    def share(self, segments: list[Segment], tiles: Index, t: Index, tasks: Index) -> Iterator[tuple[Segment, Index, Index]]:
-        """Each segment with the part of it that falls to task ``t`` of ``tasks``. The last task also has the tiles past ``tiles``."""
+    def share(self, segments: list[Segment], tiles: Index, t: Index, tasks: Index, count: Index = 1) -> Iterator[tuple[Segment, Index, Index]]:
+        """Each segment with the part of it that falls to ``count`` tasks of ``tasks`` from ``t`` on. The last task also has the tiles past ``tiles``."""
         b = self.b
         first = b.div(b.mul(tiles, t), tasks)
-        end = b.div(b.mul(tiles, b.add(t, 1)), tasks)
+        end = b.div(b.mul(tiles, b.add(t, count)), tasks)
         if isinstance(segments[-1].hi, Val):
-            is_last = b.less(b.add(t, 1), tasks)
+            is_last = b.less(b.add(t, count), tasks)
             if isinstance(is_last, Val):
                 end = b.value(f"select {is_last.typed}, i64 {end.text if isinstance(end, Val) else end}, i64 {segments[-1].hi.text}",
                               segments[-1].hi.dtype)
