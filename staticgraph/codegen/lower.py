@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import InternalError_
-from ..ir.aval import Aval, Size, measured_in, upper_bound
+from ..ir.aval import Aval, Dim, Size, measured_in, upper_bound
 from ..ir.graph import ArrayAttr, Node, Region
 from ..ir.opdef import Control, Loops
 from ..schedule.fuse import Group, group_items, is_direct
@@ -79,21 +79,30 @@ class Lowering:
         self._store(groups, wanted)
         plan = Targets()
         late: list[tuple[Value, Buffer]] = []
+        # a caller's buffer is addressed at places known when the program is written
+        moving = {v.base for g in groups for item in g.items for v in item.operands if isinstance(v.offset, Dim)}
         for value, target in wanted:
             group = value.item.group
             failing = self._may_fail(group)
-            if _overwrites(group, target, value) and not (target.space == "state" and failing):
+            if _overwrites(group, target, value) and not (target.space == "state" and failing) and not (target.space != "ws" and value in moving):
                 plan.add(target, group, value)
                 value.buffer = target
             else:
                 value.buffer = self.buffer(value.aval, value.item.node.op.name)
                 late.append((value, target))
         self._assign(groups)
+        own = set(groups)
+        for target, value in list(plan.value.items()):
+            plan.along[target] = [v for v in self.joined.get(target, ()) if v.item.group in own]
+            if not all(_overwrites(g, target, value) for g in plan.writers(target)):
+                plan.drop(target)
+                self.buffers.append(value.buffer)
+                late.append((value, target))
         readers: dict[Buffer, list[Group]] = {}
         for g in groups:
             for item in g.items:
                 for v in item.operands:
-                    if v.base.buffer is not None and v.base.item.group is not g:
+                    if v.base.buffer is not None and v.base.item.kind == "leaf":     # what stands there before it is overwritten
                         readers.setdefault(v.base.buffer, []).append(g)
         failing_groups = {g for g in groups if self._may_fail(g)}
         before = dict(plan.value)

@@ -22,6 +22,7 @@ class Targets:
     def __init__(self) -> None:
         self.writer: dict[Buffer, Group] = {}
         self.value: dict[Buffer, Value] = {}
+        self.along: dict[Buffer, list[Value]] = {}           # values before it that the same buffer holds: each is overwritten by the next
 
     def add(self, buffer: Buffer, group: Group, value: Value) -> None:
         """Plan to overwrite ``buffer`` by ``value`` of ``group``."""
@@ -33,6 +34,12 @@ class Targets:
         value = self.value.pop(buffer)
         del self.writer[buffer]
         value.buffer = Buffer("ws", buffer.bytes, name=buffer.name)
+        for v in self.along.pop(buffer, ()):
+            v.buffer = value.buffer
+
+    def writers(self, buffer: Buffer) -> list[Group]:
+        """All groups that write it, the last one included."""
+        return [self.writer[buffer], *(v.item.group for v in self.along.get(buffer, ()))]
 
 
 def order(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[Group]], failing: set[Group]) -> list[Group]:
@@ -68,8 +75,9 @@ def _sort(groups: Sequence[Group], targets: Targets, readers: dict[Buffer, list[
     position = {g: k for k, g in enumerate(groups)}
     before = {g: set(needs) for g, needs in sources(groups).items()}
     state_writers = {g for b, g in targets.writer.items() if b.space == "state"}
-    for buffer, writer in targets.writer.items():
-        before[writer] |= {r for r in readers.get(buffer, ()) if r is not writer}
+    for buffer in targets.writer:
+        for writer in targets.writers(buffer):
+            before[writer] |= {r for r in readers.get(buffer, ()) if r is not writer}
     for writer in state_writers:
         before[writer] |= failing - {writer}
     after: dict[Group, list[Group]] = {g: [] for g in groups}
