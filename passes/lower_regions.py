@@ -18,14 +18,27 @@ from staticgraph.ir.graph import Graph, Node, Region
 from staticgraph.ir.opdef import OPS
 from staticgraph.ir.rewrite import RewriteBuilder
 from staticgraph.ops import control, state
+from staticgraph.ops.arrays import run_state
 
 Key = tuple[str, Any]
 
 
 def needs_lowering(region: Region) -> bool:
     """Whether it holds anything that this pass replaces: variables, streams, groups, control inputs, or effects to be ordered."""
-    return any(n.op is state.variable or n.op is state.group or n.control or n.has_effect or ("draw" in n.op.traits and not n.inputs)
+    return any(key_of(n) or n.op is state.group or n.control or n.has_effect or ("draw" in n.op.traits and not n.inputs)
                or any(map(needs_lowering, n.regions)) for n in region.nodes)
+
+
+def key_of(n: Node) -> Key | None:
+    """What a leaf refers to: a variable of the session, or a state of the run; None for other nodes."""
+    return (n.op.name, n.attr("uid")) if n.op is state.variable or n.op is run_state else None
+
+
+def step(b: Any, n: Node, current: Any, operands: Sequence[Node]) -> tuple[Any, Any]:
+    """An effect on a variable: its node's value, and the variable's next one."""
+    assert n.op.step is not None
+    got = n.op.step(b, current, *operands, **n.kw)
+    return got if "result" in n.op.traits else (got, got)
 
 
 @dataclass
@@ -55,15 +68,17 @@ def _use_of_region(region: Region) -> Use:
     out = Use()
 
     def used(n: Node) -> None:
-        if n.op is state.variable and (key := ("variable", n.attr("uid"))) not in out.assigned:
+        if (key := key_of(n)) and key not in out.assigned:
             out.needed[key] = None
     for n in walk.ancestors(region.results):
-        if n.op is state.variable:
-            out.avals[("variable", n.attr("uid"))] = n.aval
+        if key := key_of(n):
+            out.avals[key] = n.aval
         elif "assign" in n.op.traits:
             for i in n.inputs[1 if n.op is state.assign else 0:]:
                 used(i)
-            out.assigned[("variable", n.inputs[0].attr("uid"))] = None
+            assigned = key_of(n.inputs[0])
+            assert assigned is not None
+            out.assigned[assigned] = None
         elif n.op is not state.is_initialized:
             for i in n.inputs:
                 used(i)
@@ -92,7 +107,7 @@ def lower_control(s: Any, n: Node, made: dict[Node, Any], before: dict[Key, int]
     regions = n.regions if known is None else (known,)
     use = use_of(n, regions)
     for key, aval in use.avals.items():
-        s.know(key, "variable", key[1], aval)
+        s.know(key, *key, aval)
     operands = [made[i] if isinstance(made[i], Node) else s.version(made[i], s.latest(made[i]), n) for i in n.inputs]
     now = {}
     for key in use.needed:
@@ -162,8 +177,8 @@ def _lowered(region: Region, order: Sequence[Any], use: Use, writes: Sequence[Ke
         if n in made:
             continue
         b.site, b.role = n.site, n.role
-        if n.op is state.variable:
-            made[n] = ("variable", n.attr("uid"))
+        if key := key_of(n):
+            made[n] = key
         elif n.op is state.read:
             made[n] = latest[made[n.inputs[0]]]
         elif n.op is state.is_initialized:
@@ -171,9 +186,7 @@ def _lowered(region: Region, order: Sequence[Any], use: Use, writes: Sequence[Ke
             made[n] = b.const(np.array(key in latest or key[1] not in unset), bool_)
         elif "assign" in n.op.traits:
             key = made[n.inputs[0]]
-            assert n.op.step is not None
-            current = None if n.op is state.assign else latest[key]
-            made[n] = latest[key] = n.op.step(b, current, *[value(i) for i in n.inputs[1:]], **n.kw)
+            made[n], latest[key] = step(b, n, None if n.op is state.assign else latest[key], [value(i) for i in n.inputs[1:]])
         elif n.op is state.group:
             made[n] = b.const(np.array(True), bool_)
         else:

@@ -21,9 +21,9 @@ from staticgraph.ir.opdef import Control
 from staticgraph.ir.rewrite import RewriteBuilder
 from staticgraph.ops import state
 
-from .lower_regions import known_branch, lower_control, needs_lowering
+from .lower_regions import key_of, known_branch, lower_control, needs_lowering, step
 
-Key = tuple[str, Any]                        # ("variable", uid) or ("stream", uid)
+Key = tuple[str, Any]                        # ("variable", uid), ("stream", uid) or, gone when the run ends, ("run_state", uid)
 
 
 @dataclass
@@ -90,7 +90,7 @@ class _State:
             kind, detail, aval = self.entry[key]
             if kind == "variable" and detail in self.uninitialized:
                 self.missing[detail] = None
-            found = self.history[key][0] = self.input(kind, detail, aval, like)
+            found = self.history[key][0] = self.b.zeros(aval) if kind == "run_state" else self.input(kind, detail, aval, like)
         return found
 
     def latest(self, key: Key) -> int:
@@ -118,9 +118,9 @@ def lower_state(fetches: Sequence[Node], feeds: Iterable[Node], uninitialized: f
             continue
         before = _merged([seen_by[i] for i in (*n.inputs, *n.control)])
         s.b.site, s.b.role = n.site, n.role
-        if n.op is state.variable:
-            made[n] = ("variable", n.attr("uid"))
-            s.know(made[n], "variable", n.attr("uid"), n.aval)
+        if key := key_of(n):
+            made[n] = key
+            s.know(key, *key, n.aval)
         elif n.op is state.read:
             key = made[n.inputs[0]]
             made[n] = key if isinstance(key, Node) else _read(s, key, before.get(key, 0), n)
@@ -147,7 +147,7 @@ def lower_state(fetches: Sequence[Node], feeds: Iterable[Node], uninitialized: f
     outputs = [_value(s, made[f], f) for f in fetches]
     versions = []
     for key, history in s.history.items():
-        if len(history) > 1:
+        if len(history) > 1 and key[0] != "run_state":
             versions.append((key[0], key[1], len(outputs)))
             last = history[-1]
             assert last is not None
@@ -175,12 +175,10 @@ def _assign(s: _State, n: Node, made: dict[Node, Any], before: dict[Key, int]) -
         from staticgraph.source import raise_at
         raise_at(n.site, InvalidArgumentError(None, n, "a variable that is fed in this run cannot be assigned"))
     operands = [_value(s, made[i], n) for i in n.inputs[1:]]
-    assert n.op.step is not None
     # plain assign needs no current value, and must not ask for one
     current = None if n.op is state.assign else s.version(key, s.latest(key), n)
     s.b.site, s.b.role = n.site, n.role
-    value = n.op.step(s.b, current, *operands, **n.kw)
-    made[n] = value
+    made[n], value = step(s.b, n, current, operands)
     return {**before, key: s.push(key, value)}
 
 

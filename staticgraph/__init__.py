@@ -39,6 +39,7 @@ _MODULES = {
     "surface.gradients": "gradients hessians custom_gradient IndexedSlices IndexedSlicesValue",
     "surface.overrides": "RegisterGradient NotDifferentiable NoGradient",
     "surface.control": "cond while_loop case scan map_fn foldl foldr",
+    "surface.tensor_array": "TensorArray",
     "surface.scopes": "name_scope control_dependencies device colocate_with get_collection get_collection_ref add_to_collection add_to_collections convert_to_tensor",
     "surface.scatter_ops": "gather_nd scatter_nd tensor_scatter_update tensor_scatter_add tensor_scatter_sub scatter_nd_update scatter_nd_add scatter_nd_sub "
                            "unsorted_segment_sum unsorted_segment_mean sequence_mask reverse_sequence argsort roll meshgrid invert_permutation confusion_matrix",

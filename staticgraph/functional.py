@@ -22,8 +22,8 @@ from .ops.helpers import may_equal
 from .runtime.state import StateStore
 from .surface import nest
 from .surface.array_ops import identity, placeholder, stop_gradient, zeros_like
+from .surface.bodies import Trace, wrap
 from .surface.callables import native_call
-from .surface.control import _Trace, _wrap
 from .surface.funnel import convert, emit, is_dynamic
 from .surface.gradients import custom_gradient, gradients
 from .surface.ledger import Graph
@@ -321,14 +321,14 @@ def _region_of(fn: Any, like: Any, avals: Sequence[Any]) -> tuple[Region, list[N
     """(region of fn, captured outer nodes, structure of the result, the ledger graph)."""
     from .surface.ledger import get_default_graph
     g = get_default_graph()
-    trace = _Trace(g)
+    trace = Trace(g)
     with trace:
         from .ir.opdef import OPS
         params = []
         for k, a in enumerate(avals):
             n = trace.builder.append(OPS["param"], (), (("aval", a), ("index", k)), a, (), source.UNKNOWN)
             trace.params.append(n)
-            params.append(_wrap(g, n, "arg"))
+            params.append(wrap(g, n, "arg"))
         out = _call(fn, *nest.pack(like, params))
         nodes = [trace.builder.capture(convert(t).node) for t in nest.flatten(out)]
     captured = trace.captured()

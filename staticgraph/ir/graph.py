@@ -184,11 +184,15 @@ class Region:
             if n not in needed:
                 needed.add(n)
                 stack.extend(n.inputs)
-        assigned = {n.inputs[0].attrs for n in self.nodes if "assign" in n.op.traits}
+                stack.extend(c for c in n.control if "measure" in c.op.traits)           # the sizes that it names
+        assigned = {n.inputs[0].attrs for n in self.nodes if "assign" in n.op.traits and n.inputs[0].op.name == "variable"}
         g = Graph()
         made: dict[Node, Node] = {}
         for n in self.nodes:
             if n not in needed:
+                continue
+            if "result" in n.op.traits:      # an access of a run's state, which is of no matter to derivatives
+                made[n] = made[n.inputs[1]]
                 continue
             if "assign" in n.op.traits or ("read" in n.op.traits and n.inputs[0].attrs in assigned):
                 error = NotDifferentiableError("a loop or a branch assigns this variable and uses its new value: read it before, or carry the value as a loop variable")

@@ -120,7 +120,7 @@ class OpDef:
     errors: tuple[tuple[tuple[Any, ...], dict[str, Any], str], ...] = ()
     traits: frozenset[str] = field(default_factory=frozenset)
     doc: str = ""
-    step: Callable[..., Any] | None = None      # effects on a variable: (b, current, *ins, **attrs) -> next value
+    step: Callable[..., Any] | None = None      # effects on a variable: (b, current, *ins, **attrs) -> next value; with the trait "result" (result, next value)
     advance: Callable[..., Any] | None = None   # draws: (out_aval, **attrs) -> how far the stream's offset moves
 
     @cached_property

@@ -10,12 +10,10 @@ import numpy as np
 from .. import source
 from ..dtypes import as_dtype, bool_, int32, int64
 from ..errors import DTypeError, ShapeError
-from ..ir import walk
-from ..ir.graph import Graph as IRGraph
-from ..ir.graph import Node, Region
-from ..ir.opdef import OPS
+from ..ir.graph import Node
 from . import at_once, nest
 from .array_ops import stack
+from .bodies import Trace, close_handles, one_shape, result_of, wrap
 from .checks import Assert
 from .deferred import recorded
 from .funnel import convert, emit
@@ -25,78 +23,6 @@ from .shapes import Dimension, TensorShape
 from .sizes import known
 from .tensor import Operation, Tensor
 from .variables import Variable
-
-
-class _Trace:
-    """One body under construction: own parameters, then whatever it uses from outside."""
-
-    def __init__(self, g: Any, loop: bool = False) -> None:
-        self.g = g
-        self.outer: LedgerBuilder = g.builder
-        self.graph = IRGraph()
-        self.builder = LedgerBuilder(g, self.graph, self.outer)
-        self.params: list[Node] = []
-        self.count: Node | None = None
-        if loop:
-            self.builder.counter = self.counter
-
-    def counter(self) -> Node:
-        """The iteration number."""
-        if self.count is None:
-            from ..ir.aval import Aval
-            self.count = self.builder.append(OPS["param"], (), (("aval", Aval((), int64)), ("index", -99)), Aval((), int64), (), source.UNKNOWN)
-        return self.count
-
-    def param(self, like: Node) -> Node:
-        """A parameter with the aval of ``like``."""
-        n = self.builder.append(OPS["param"], (), (("aval", like.aval), ("index", len(self.params))), like.aval, (), like.site)
-        self.params.append(n)
-        return n
-
-    def __enter__(self) -> _Trace:
-        self.g.builder = self.builder
-        self._controls, self.g._controls = self.g._controls, []
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self.g.builder = self.outer
-        self.g._controls = self._controls
-
-    def captured(self) -> list[Node]:
-        """Outer nodes it uses (variables are not among them: they are referred to again)."""
-        return [n for n, p in self.builder.captures.items() if p.op is OPS["param"]]
-
-    def close(self, results: Sequence[Node], captured: Sequence[Node], extra: Sequence[Node] = ()) -> Region:
-        """The region with parameters: own, ``extra`` (nodes of the trace), then one per captured outer node."""
-        g = IRGraph()
-        made: dict[Node, Node] = {}
-        sources = [*self.params, *extra, *captured]
-        params = []
-        for k, n in enumerate(sources):
-            p = g.add(OPS["param"], (), (("aval", n.aval), ("index", k)), n.aval, site=n.site)
-            params.append(p)
-            made[self.builder.captures.get(n, n)] = p
-        needed = set(walk.ancestors(results))            # what nothing needs does not run
-        for n in self.graph.nodes:
-            if n in needed and n not in made and n.op is not OPS["param"]:
-                made[n] = g.add(n.op, [made[i] for i in n.inputs], n.attrs, n.aval, control=[made[c] for c in n.control if c in made], site=n.site, role=n.role)
-        return Region(params, g.nodes, [made[r] for r in results])
-
-
-def _wrap(g: Any, node: Node, name: str) -> Tensor:
-    op = Operation(g, g.operation_name(name), "Param", (), None, 0)
-    op.site = node.site
-    t = Tensor(op, 0, node)
-    op.outputs = [t]
-    g.operations[op.name] = op
-    return t
-
-
-def _result(b: LedgerBuilder, x: Any, dtype: Any = None) -> Node:
-    if isinstance(x, Operation):
-        with b.at(None):
-            return b.apply(OPS["group"], (), {}, tuple(x._control_nodes_of()))
-    return b.capture(convert(x, dtype).node)
 
 
 @recorded
@@ -118,24 +44,26 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
             p = _predicate(pred)
             traces, outs = [], []
             for f, label in ((true_fn, "true_fn"), (false_fn, "false_fn")):
-                t = _Trace(g)
+                t = Trace(g)
                 with t:
                     out = f()
                     if out is None:
                         raise ValueError(f"{label} must have a return value.")
-                    flat = nest.flatten(out)
-                    nodes = [_result(t.builder, x) for x in flat]
-                traces.append((t, nodes))
+                    out = nest.with_items(out, [x if isinstance(x, nest.Handle) else result_of(t.builder, x) for x in nest.items(out)])
+                traces.append(t)
                 outs.append(out)
             if not nest.same(outs[0], outs[1]):
                 raise ValueError(f"The two structures don't have the same nested structure: {outs[0]} and {outs[1]}")
-            for x, y in zip(traces[0][1], traces[1][1]):
+            close_handles(traces, list(zip(*map(nest.handles, outs))))
+            results = [[x if isinstance(x, Node) else result_of(t.builder, x) for x in nest.flatten(out)] for t, out in zip(traces, outs)]
+            for x, y in zip(*results):
                 if x.dtype != y.dtype:
                     raise DTypeValueError(f"Outputs of true_fn and false_fn must have the same type: {x.dtype.name}, {y.dtype.name}")
-            captured = list(dict.fromkeys(n for t, _ in traces for n in t.captured()))
-            regions = [t.close(nodes, captured) for t, nodes in traces]
+            results = one_shape(g.builder, p.node, traces, results)
+            captured = list(dict.fromkeys(n for t in traces for n in t.captured()))
+            regions = [t.close(nodes, captured) for t, nodes in zip(traces, results)]
             got = emit("If", "Merge", (p,), lambda b, pn: b.cond(pn, *[b.capture(n) for n in captured], true=regions[0], false=regions[1]))
-            result = nest.pack(outs[0], list(got))
+            result = nest.pack(nest.met(outs[0], outs[1]), list(got))
         return result[0] if isinstance(result, list) and len(result) == 1 and not strict else result
 
 
@@ -222,6 +150,8 @@ def _relax(flat: list[Tensor], invariants: Any) -> None:
     if len(given) != len(flat):
         raise ValueError(f"{len(given)} shape invariants for {len(flat)} loop variables")
     for t, wanted in zip(flat, given):
+        if isinstance(t, nest.Handle):
+            continue
         shape = TensorShape(wanted)
         if not shape.is_compatible_with(t.shape):
             raise ValueError(f"The shape invariant specified for {t.name} is not compatible with the initial shape of the loop variable. It enters the loop with shape {t.shape}, "
@@ -239,6 +169,9 @@ def _leaves_of_shapes(x: Any) -> list[Any]:
 
 def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, trips: int | None = None, varying: bool = False) -> tuple[Any, list[Tensor]]:
     """The results in their structure, and flat. ``trips``: a number of trips that ``cond`` is known to keep; ``varying``: invariants are given."""
+    for h in nest.handles(loop_vars):
+        h._handle_open()                     # one whose parts can be there has them now
+    loop_vars = nest.copied(loop_vars)       # the same parts, whatever the body does to a handle
     init = [convert(v) for v in nest.flatten(loop_vars)]
     b: LedgerBuilder = g.builder
     start = [b.capture(t.node) for t in init]
@@ -247,9 +180,10 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
     def call(f: Any, tensors: list[Tensor]) -> Any:
         structure = nest.pack(loop_vars, tensors)
         return f(*structure) if isinstance(structure, (list, tuple)) else f(structure)
-    test = _Trace(g, loop=True)
+    entering = nest.handles(loop_vars)
+    test = Trace(g, loop=True, entering=entering)
     with test:
-        values = [_wrap(g, test.param(n), "loop_var") for n in start]
+        values = [wrap(g, test.param(n), "loop_var") for n in start]
         ok = convert(call(cond, values))
         if ok.dtype != bool_ or ok.node.shape:
             raise DTypeError(f"the condition of a loop must be a bool scalar, got {ok}")
@@ -257,14 +191,15 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
         if bound is not None:
             flag = test.builder.logical_and(test.builder.less(test.counter(), test.builder.capture(bound)), flag)
             trips = _static_bound(bound)
-    step = _Trace(g, loop=True)
+    step = Trace(g, loop=True, entering=entering)
     with step:
-        values = [_wrap(g, step.param(n), "loop_var") for n in start]
+        values = [wrap(g, step.param(n), "loop_var") for n in start]
         out = call(body, values)
-        flat = nest.flatten(out)
-        if len(flat) != len(init):
-            raise ValueError(f"The number of loop variables differs: {len(init)} enter the loop and the body returns {len(flat)}")
-        results = [_result(step.builder, x, None if isinstance(x, (Tensor, Variable)) else t.dtype) for x, t in zip(flat, init)]
+        if (found := len(nest.items(out))) != (entered := len(nest.items(loop_vars))):
+            raise ValueError(f"The number of loop variables differs: {entered} enter the loop and the body returns {found}")
+        flat, late = _returned(step, test, loop_vars, out)
+        init += [t for _, t in late]
+        results = [result_of(step.builder, x, None if isinstance(x, (Tensor, Variable)) else t.dtype) for x, t in zip(flat, init)]
         for t, r in zip(init, results):
             if r.dtype != t.dtype:
                 raise DTypeError(f"loop variable {t.name} enters the loop as {t.dtype.name}, but is {r.dtype.name} after one iteration")
@@ -285,8 +220,41 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
         more = (bb.const(np.int64(0)),) if counted else ()
         return bb.while_loop(*nodes, *more, *[bb.capture(n) for n in captured], cond=regions[0], body=regions[1], limit=trips)
     got = list(emit("While", "Exit", init, build))[:len(init)]
-    structure = out if not nest.is_leaf(out) else loop_vars
-    return nest.pack(structure if nest.same(structure, loop_vars) else loop_vars, got), got
+    structure = loop_vars if nest.is_leaf(out) or not nest.same(out, loop_vars) else out
+    own, rest = iter(got), iter(got[len(got) - len(late):])
+    new = []
+    for like, made in zip(nest.items(loop_vars), nest.items(out)):
+        if isinstance(like, nest.Handle):
+            parts = [next(own) for _ in like._handle_parts()] + ([next(rest)] if any(h is like for h, _ in late) else [])
+            new.append(like._handle_joined(made)._handle_of(parts))
+        else:
+            new.append(next(own))
+    return nest.with_items(structure, new), new
+
+
+def _returned(step: Trace, test: Trace, loop_vars: Any, out: Any) -> tuple[list[Any], list[tuple[Any, Tensor]]]:
+    """What a body returns, flat: the parts that the loop's variables have, then those of handles that entered open and are closed inside.
+
+    These are loop variables too: (the handle, the value that it enters with).
+    """
+    flat, parts, late = [], [], []
+    for like, made in zip(nest.items(loop_vars), nest.items(out)):
+        if isinstance(like, nest.Handle) != isinstance(made, nest.Handle):
+            raise ValueError(f"The two structures don't have the same nested structure: {loop_vars} and {out}")
+        if not isinstance(like, nest.Handle):
+            flat.append(made)
+            continue
+        count = len(like._handle_parts())
+        if like in step.late or like in test.late or len(made._handle_parts()) > count:
+            made._handle_close(like)
+            entry = nest.copied(like)
+            entry._handle_close(made)
+            late.append((like, entry._handle_parts()[-1]))
+            parts.append(made._handle_parts()[-1])
+        flat += made._handle_parts()[:count]
+    for trace in (step, test):
+        trace.params += [trace.late_param(h, t.node) for h, t in late]
+    return flat + parts, late
 
 
 _ROOM = 1024                                 # trips for which a gradient's stacks are allocated at once; for a larger bound they grow
@@ -325,9 +293,9 @@ def _steps(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, 
     def row(i: Any) -> Any:
         return nest.pack(elems, [emit("Gather", "row", (t, i), lambda b, x, k: b.take(x, k, axis=0)) for t in flat])
     g = get_default_graph()
-    probe = _Trace(g)
+    probe = Trace(g)
     with probe:                              # one traced call tells the results' shapes
-        i0 = _wrap(g, probe.param(convert(np.int64(0)).node), "index")
+        i0 = wrap(g, probe.param(convert(np.int64(0)).node), "index")
         probed = fn(row(i0)) if acc0 is None else fn(acc0, row(i0))
         shapes = [(t.node.shape, t.dtype) for t in map(convert, nest.flatten(probed))]
     stores = [emit("TensorArrayV3", "TensorArray", (), lambda b, s=s, d=d: b.zeros(_aval((n, *s), d))) for s, d in shapes] if collect else []

@@ -35,6 +35,7 @@ class LedgerBuilder(GraphBuilder):
         self.outer = outer
         self.captures: dict[Node, Node] = {}
         self.counter: Callable[[], Node] | None = None   # in a loop's body: the iteration number
+        self.late: Callable[[Any, Node], Node | None] | None = None                 # in a loop's body: a parameter for a part of an open handle
 
     def node(self, op: OpDef, inputs: tuple[Node, ...], attrs: dict[str, Any], control: tuple[Node, ...] = ()) -> Node:
         if self.outer is not None and "draw" in op.traits and not inputs:
@@ -64,7 +65,7 @@ class LedgerBuilder(GraphBuilder):
         return n.id < len(self.graph.nodes) and self.graph.nodes[n.id] is n
 
     def capture(self, n: Node) -> Node:
-        """The node itself, or the parameter that stands for an outer one. A variable is referred to again instead."""
+        """The node itself, or the parameter that stands for an outer one. A variable (or a state of the run) is referred to again instead."""
         if self.owns(n):
             return n
         if self.outer is None:
@@ -72,7 +73,7 @@ class LedgerBuilder(GraphBuilder):
         found = self.captures.get(n)
         if found is not None:
             return found
-        if n.op is OPS["variable"]:
+        if n.op is OPS["variable"] or n.op is OPS["run_state"]:
             made = self.graph.add(n.op, (), n.attrs, n.aval, site=n.site)
         else:
             self.outer.capture(n)

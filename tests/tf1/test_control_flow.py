@@ -148,3 +148,29 @@ def test_106_a_gradient_of_a_loop_keeps_what_it_needs(sess):
     for row in sess.run(x).astype("f8"):
         state, tangent = state * 0.5 + row, tangent * 0.5 + state
     assert abs(slope - tangent.sum()) < 1e-4 * tangent.sum() and np.allclose(value[-1], state, rtol=1e-5)
+
+
+def test_101_branches_of_different_sizes(sess):
+    p, x, q = tf.placeholder(tf.bool, []), tf.constant([1.0, 2.0, 3.0]), tf.placeholder(tf.float32, [None, 2])
+    y = tf.cond(p, lambda: x[:2] * 2, lambda: x * x)
+    slope = tf.gradients(y * y, x)[0]
+    assert y.shape.as_list() == [None]
+    for chosen, value, first, second in ((True, [2, 4], [8, 16, 0], [8, 8, 0]), (False, [1, 4, 9], [4, 32, 108], [12, 48, 108])):
+        got = sess.run([y, slope, tf.gradients(slope, x)[0], tf.shape(y), tf.concat([y, y], 0)], {p: chosen})
+        assert [g.tolist() for g in got] == [value, first, second, [len(value)], value * 2]
+    z = tf.cond(p, lambda: q + 1, lambda: tf.ones([3, 2]))                   # of a size that only the run knows, it may be the other's
+    for rows in (0, 3, 5):
+        assert sess.run(tf.reduce_sum(z), {p: True, q: np.ones((rows, 2))}) == 4 * rows
+        assert sess.run(z, {p: False, q: np.ones((rows, 2))}).shape == (3, 2)
+    with pytest.raises(ValueError, match="must have the same rank"):
+        tf.cond(p, lambda: x, lambda: x[None])
+
+
+def test_101_branches_of_different_sizes_in_a_loop(sess):
+    x = tf.constant([1.0, 2.0, 3.0])
+
+    def body(i, a):
+        return i + 1, a + tf.reduce_sum(tf.cond(tf.equal(i % 2, 0), lambda: x[:2] * a, lambda: x))
+    _, r = tf.while_loop(lambda i, a: i < 4, body, (0, tf.constant(1.0)))
+    # with s the sum of two and t of three, r = (1 + s + t) (1 + s) + t
+    assert sess.run([r, tf.gradients(r, x)[0]])[0] == 46 and sess.run(tf.gradients(r, x)[0]).tolist() == [19, 19, 5]
