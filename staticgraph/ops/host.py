@@ -17,7 +17,7 @@ _SPELLED = {"float32": "float", "float64": "double"}
 def _call(*arrays: Any, fn: Callable[..., Any], outs: tuple[Aval, ...], name: str) -> tuple[Any, ...]:
     """What ``fn`` gives for the arrays; InvalidArgumentError where that is not what was declared."""
     got = fn(*arrays)
-    values = list(got) if isinstance(got, (list, tuple)) and not (len(outs) == 1 and len(got) != 1) else [got]
+    values = [] if got is None else list(got) if isinstance(got, (list, tuple)) and not (len(outs) == 1 and len(got) != 1) else [got]
     if not outs:
         return ()
     if len(values) != len(outs):

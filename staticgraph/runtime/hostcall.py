@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import source
-from ..errors import OpError, UnknownError
+from ..errors import InvalidArgumentError, OpError, OutOfRangeError, ResourceExhaustedError, UnimplementedError, UnknownError
 from ..ir.aval import Aval, evaluate, measured_in
 
 HOST_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p))
@@ -42,11 +42,16 @@ def host_function(items: Sequence[Any], values: Mapping[str, int], failures: lis
     return HOST_FUNCTION(call)
 
 
+_CLASSES: tuple[tuple[Any, type[OpError]], ...] = (
+    ((ValueError, TypeError), InvalidArgumentError), (StopIteration, OutOfRangeError), (MemoryError, ResourceExhaustedError), (NotImplementedError, UnimplementedError))
+
+
 def raise_host_failure(node: Any, error: BaseException) -> NoReturn:
-    """Raise what a host operation raised: an OpError as it is, other exceptions as UnknownError with their text, at the user's line."""
+    """Raise what a host operation raised: an OpError as it is, other exceptions with their text as TF1 classes them, at the user's line."""
     if not isinstance(error, Exception):
         raise error
-    known = error if isinstance(error, OpError) else UnknownError(None, node, f"{type(error).__name__}: {error}")
+    kind = next((k for of, k in _CLASSES if isinstance(error, of)), UnknownError)
+    known = error if isinstance(error, OpError) else kind(None, node, f"{type(error).__name__}: {error}")
     if known is not error:
         known.__cause__ = error
     known._op = known._op or node

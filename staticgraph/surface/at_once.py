@@ -28,7 +28,7 @@ def branch(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], s
     out = (true_fn if chosen else false_fn)()
     if out is None:
         raise ValueError(f"{'true_fn' if chosen else 'false_fn'} must have a return value.")
-    return out[0] if isinstance(out, list) and len(out) == 1 and not strict else out
+    return out[0] if isinstance(out, (list, tuple)) and len(out) == 1 and not strict else out
 
 
 def choose(pairs: Any, default: Any, exclusive: bool, strict: bool) -> Any:
@@ -39,7 +39,7 @@ def choose(pairs: Any, default: Any, exclusive: bool, strict: bool) -> Any:
     if not holding and default is None:
         raise InvalidArgumentError(None, None, "Input error: None of conditions evaluated as True")
     out = (holding[0] if holding else default)()
-    return out[0] if isinstance(out, list) and len(out) == 1 and not strict else out
+    return out[0] if isinstance(out, (list, tuple)) and len(out) == 1 and not strict else out
 
 
 def loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, maximum: Any) -> Any:

@@ -117,8 +117,11 @@ def close_handles(traces: Sequence[Trace], groups: Sequence[Sequence[Any]]) -> N
 def one_shape(b: LedgerBuilder, pred: Node, traces: Sequence[Trace], results: Sequence[Sequence[Node]]) -> list[list[Node]]:
     """The results of two branches, place by place of one shape: a size that differs is one that the run finds.
 
-    ShapeError where the ranks differ.
+    ShapeError where the ranks differ. A size is found where the predicate stands, so that whatever is around this cond knows it too.
     """
+    avals = [n.aval for side in results for n in side]
+    while b.outer is not None and not b.owns(pred) and not measured_in(tuple(d for a in avals for d in a.shape)) & _measured_by(b):
+        b = b.outer
     made: dict[tuple[Size, Size], Size] = {}
 
     def size(x: Size, y: Size) -> Size:
@@ -133,7 +136,7 @@ def one_shape(b: LedgerBuilder, pred: Node, traces: Sequence[Trace], results: Se
         if len(shapes[0]) != len(shapes[1]):
             texts = ", ".join(str(shape_of(s)) for s in shapes)
             raise ShapeError(f"outputs of true_fn and false_fn must have the same rank: {texts}")
-        inside = [set(measured_in(s)) & _measured_by(t) for s, t in zip(shapes, traces)]
+        inside = [set(measured_in(s)) & _measured_by(t.builder) for s, t in zip(shapes, traces)]
         shape = shapes[0] if any(inside) else tuple(map(size, *shapes))      # the op says what is wrong with a size that only a branch knows
         for k, (n, trace) in enumerate(zip(pair, traces)):
             pairs = tuple((s, w) for s, w in zip(n.shape, shape) if s != w)
@@ -144,5 +147,5 @@ def one_shape(b: LedgerBuilder, pred: Node, traces: Sequence[Trace], results: Se
     return out
 
 
-def _measured_by(trace: Trace) -> set[str]:
-    return {s for n in trace.graph.nodes if "measure" in n.op.traits for s in measured_in(n.attr("size"))}
+def _measured_by(b: LedgerBuilder) -> set[str]:
+    return {s for n in b.graph.nodes if "measure" in n.op.traits for s in measured_in(n.attr("size"))}

@@ -53,7 +53,9 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
                 traces.append(t)
                 outs.append(out)
             if not nest.same(outs[0], outs[1]):
-                raise ValueError(f"The two structures don't have the same nested structure: {outs[0]} and {outs[1]}")
+                raise ValueError(f"The two structures don't have the same nested structure: {_nesting(outs[0])} and {_nesting(outs[1])}")
+            if not nest.items(outs[0]):
+                raise ValueError("true_fn and false_fn must return at least one result.")
             close_handles(traces, list(zip(*map(nest.handles, outs))))
             results = [[x if isinstance(x, Node) else result_of(t.builder, x) for x in nest.flatten(out)] for t, out in zip(traces, outs)]
             for x, y in zip(*results):
@@ -64,7 +66,11 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
             regions = [t.close(nodes, captured) for t, nodes in zip(traces, results)]
             got = emit("If", "Merge", (p,), lambda b, pn: b.cond(pn, *[b.capture(n) for n in captured], true=regions[0], false=regions[1]))
             result = nest.pack(nest.met(outs[0], outs[1]), list(got))
-        return result[0] if isinstance(result, list) and len(result) == 1 and not strict else result
+        return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 and not strict else result
+
+
+def _nesting(x: Any) -> str:
+    return str(nest.with_items(x, ["."] * len(nest.items(x)))).replace("'", "")
 
 
 class DTypeValueError(DTypeError, ValueError):
@@ -134,11 +140,13 @@ def while_loop(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = Non
             raise ValueError("No loop variables provided")
         if not callable(cond) or not callable(body):
             raise TypeError("cond and body must be callable.")
+        if not isinstance(parallel_iterations, (int, np.integer)) or parallel_iterations <= 0:
+            raise TypeError("parallel_iterations must be a positive integer.")
         if at_once.is_now(loop_vars):
             return at_once.loop(cond, body, loop_vars, maximum_iterations)
         g = get_default_graph()
         with g.name_scope(name or "while"):
-            result, flat = _loop(g, cond, body, loop_vars, maximum_iterations, varying=shape_invariants is not None)
+            result, flat = _loop(g, cond, body, loop_vars, maximum_iterations, varying=shape_invariants is not None, back_prop=back_prop)
             if shape_invariants is not None:
                 _relax(flat, shape_invariants)
         return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 and not return_same_structure else result
@@ -167,8 +175,12 @@ def _leaves_of_shapes(x: Any) -> list[Any]:
     return [leaf for i in items for leaf in _leaves_of_shapes(i)]
 
 
-def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, trips: int | None = None, varying: bool = False) -> tuple[Any, list[Tensor]]:
-    """The results in their structure, and flat. ``trips``: a number of trips that ``cond`` is known to keep; ``varying``: invariants are given."""
+def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, trips: int | None = None, varying: bool = False,
+          back_prop: bool = True) -> tuple[Any, list[Tensor]]:
+    """The results in their structure, and flat. ``trips``: a number of trips that ``cond`` is known to keep; ``varying``: invariants are given.
+
+    Without ``back_prop`` they are constants to gradients.
+    """
     for h in nest.handles(loop_vars):
         h._handle_open()                     # one whose parts can be there has them now
     loop_vars = nest.copied(loop_vars)       # the same parts, whatever the body does to a handle
@@ -218,7 +230,8 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
 
     def build(bb: Any, *nodes: Any) -> Any:
         more = (bb.const(np.int64(0)),) if counted else ()
-        return bb.while_loop(*nodes, *more, *[bb.capture(n) for n in captured], cond=regions[0], body=regions[1], limit=trips)
+        made = bb.while_loop(*nodes, *more, *[bb.capture(n) for n in captured], cond=regions[0], body=regions[1], limit=trips)
+        return made if back_prop else tuple(map(bb.stop_gradient, made))
     got = list(emit("While", "Exit", init, build))[:len(init)]
     structure = loop_vars if nest.is_leaf(out) or not nest.same(out, loop_vars) else out
     own, rest = iter(got), iter(got[len(got) - len(late):])
@@ -280,11 +293,15 @@ def _text(shape: Any) -> str:
     return str(shape_of(shape))
 
 
-def _steps(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, collect: bool, name: str) -> Any:
+def _steps(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, collect: bool, name: str, back_prop: bool) -> Any:
     """The common loop of scan, map_fn and folds: an accumulator (or None) and results stored by row."""
+    if not callable(fn):
+        raise TypeError("fn must be callable.")
     if at_once.is_now(elems, initializer):
         return at_once.rows(fn, elems, initializer, reverse, collect)
     flat = [convert(e) for e in nest.flatten(elems)]
+    if not all(t.node.shape for t in flat):
+        raise ValueError("elems must be a 1+ dimensional Tensor, not a scalar")
     n = flat[0].node.shape[0]
     from .array_ops import shape as shape_of_tensor
     total = shape_of_tensor(flat[0], out_type=int64)[0] if not isinstance(n, int) else convert(np.int64(n))
@@ -309,7 +326,7 @@ def _steps(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, 
     start = convert(np.int64(0))
     empty = [] if acc0 is None else acc0
     with g.name_scope(name):
-        _, acc, kept = _loop(g, lambda k, *_: k < total, body, (start, empty, stores), trips=n if isinstance(n, int) else None)[0]
+        _, acc, kept = _loop(g, lambda k, *_: k < total, body, (start, empty, stores), trips=n if isinstance(n, int) else None, back_prop=back_prop)[0]
         if collect:
             kept = [emit("TensorArrayGatherV3", f"TensorArrayStack{f'_{k}' if k else ''}/TensorArrayGatherV3", (t,), lambda b, n: b.identity(n)) for k, t in enumerate(kept)]
     return nest.pack(probed, kept) if collect else acc
@@ -326,13 +343,13 @@ def scan(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_i
     """All accumulators of ``acc = fn(acc, elem)``; without an initializer the first element is the start."""
     with source.hide_own_frames():
         if initializer is not None:
-            return _steps(fn, elems, initializer, reverse, True, name or "scan")
+            return _steps(fn, elems, initializer, reverse, True, name or "scan", back_prop)
         from .array_ops import concat, expand_dims
         edge = -1 if reverse else 0
         as_tensor = (lambda e: e) if at_once.is_now(elems) else convert
         first = nest.map_leaves(lambda e: as_tensor(e)[edge], elems)
         rest = nest.map_leaves(lambda e: as_tensor(e)[:-1] if reverse else as_tensor(e)[1:], elems)
-        got = _steps(fn, rest, first, reverse, True, name or "scan")
+        got = _steps(fn, rest, first, reverse, True, name or "scan", back_prop)
         joined = [concat([r, expand_dims(f, 0)] if reverse else [expand_dims(f, 0), r], 0) for f, r in zip(nest.flatten(first), nest.flatten(got))]
         return nest.pack(got, joined)
 
@@ -342,7 +359,7 @@ def map_fn(fn: Callable[..., Any], elems: Any, dtype: Any = None, parallel_itera
            infer_shape: bool = True, name: str | None = None) -> Any:
     """``fn`` of every row, stacked. DTypeError where the results are not of ``dtype``, if that is given."""
     with source.hide_own_frames():
-        result = _steps(fn, elems, None, False, True, name or "map")
+        result = _steps(fn, elems, None, False, True, name or "map", back_prop)
         if dtype is not None:
             wanted = nest.flatten(dtype)
             found = [t.dtype for t in nest.flatten(result)]
@@ -355,21 +372,21 @@ def map_fn(fn: Callable[..., Any], elems: Any, dtype: Any = None, parallel_itera
 def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
           name: str | None = None) -> Any:
     """The last accumulator of ``acc = fn(acc, elem)``."""
-    return _fold(fn, elems, initializer, False, name or "foldl")
+    return _fold(fn, elems, initializer, False, name or "foldl", back_prop)
 
 
 @recorded
 def foldr(fn: Callable[..., Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
           name: str | None = None) -> Any:
     """As ``foldl``, from the last element."""
-    return _fold(fn, elems, initializer, True, name or "foldr")
+    return _fold(fn, elems, initializer, True, name or "foldr", back_prop)
 
 
-def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, name: str) -> Any:
+def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, reverse: bool, name: str, back_prop: bool) -> Any:
     with source.hide_own_frames():
         if initializer is None:
             edge = -1 if reverse else 0
             as_tensor = (lambda e: e) if at_once.is_now(elems) else convert
             initializer = nest.map_leaves(lambda e: as_tensor(e)[edge], elems)
             elems = nest.map_leaves(lambda e: as_tensor(e)[:-1] if reverse else as_tensor(e)[1:], elems)
-        return _steps(fn, elems, initializer, reverse, False, name)
+        return _steps(fn, elems, initializer, reverse, False, name, back_prop)

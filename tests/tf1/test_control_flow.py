@@ -174,3 +174,43 @@ def test_101_branches_of_different_sizes_in_a_loop(sess):
     _, r = tf.while_loop(lambda i, a: i < 4, body, (0, tf.constant(1.0)))
     # with s the sum of two and t of three, r = (1 + s + t) (1 + s) + t
     assert sess.run([r, tf.gradients(r, x)[0]])[0] == 46 and sess.run(tf.gradients(r, x)[0]).tolist() == [19, 19, 5]
+
+
+@pytest.mark.parametrize("p, q, value, slope", [(True, True, [1], [1, 0, 0]), (False, True, [2, 4], [2, 2, 0]), (False, False, [1, 4, 9], [2, 4, 6])])
+def test_102_cases_of_different_sizes(sess, p, q, value, slope):
+    ps, qs, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.bool, []), tf.constant([1.0, 2.0, 3.0])
+    y = tf.case([(ps, lambda: x[:1]), (qs, lambda: x[:2] * 2)], default=lambda: x * x)
+    got = sess.run([y, tf.gradients(y, x)[0]], {ps: p, qs: q})
+    assert [g.tolist() for g in got] == [value, slope]
+
+
+def test_101_structures(sess):
+    p, one = tf.placeholder(tf.bool, []), lambda kind: lambda: kind([tf.constant(1)])
+    assert all(isinstance(tf.cond(p, one(kind), one(kind)), tf.Tensor) and isinstance(tf.cond(p, one(kind), one(kind), strict=True), kind) for kind in (list, tuple))
+    with pytest.raises(ValueError, match="must return at least one result"):
+        tf.cond(p, list, list)
+    with pytest.raises(ValueError, match=r"don't have the same nested structure: \[., .\] and ."):
+        tf.cond(p, lambda: [tf.constant(1), tf.constant(2)], lambda: tf.constant(1))
+
+
+def test_103_and_107_what_is_refused():
+    for make, message in ((lambda: tf.while_loop(lambda i: i < 2, lambda i: i + 1, [0], parallel_iterations=0), "parallel_iterations must be a positive integer"),
+                          (lambda: tf.map_fn(3, [1.0]), "fn must be callable")):
+        with pytest.raises(TypeError, match=message):
+            make()
+    with pytest.raises(ValueError, match=r"elems must be a 1\+ dimensional Tensor, not a scalar"):
+        tf.map_fn(lambda v: v, tf.constant(1.0))
+
+
+def test_106_loops_without_gradients():
+    x = tf.constant(2.0)
+    assert tf.gradients(tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * x), (0, 1.0), back_prop=False)[1], x) == [None]
+    assert tf.gradients(tf.map_fn(lambda v: v * x, tf.constant([1.0, 2.0]), back_prop=False), x) == [None]
+
+
+@pytest.mark.parametrize("f, kind, text", [(lambda: int("q"), "InvalidArgumentError", "ValueError: invalid literal"), (lambda: 1 + "q", "InvalidArgumentError", "TypeError: unsupported"),
+                                           (lambda: next(iter([])), "OutOfRangeError", "StopIteration"), (lambda: {}["k"], "UnknownError", "KeyError: 'k'"),
+                                           (lambda: None, "InvalidArgumentError", "returns 0 values, but expects to see 1 values")])
+def test_109_classes_of_exceptions(sess, f, kind, text):
+    with pytest.raises(getattr(tf.errors, kind), match=text):
+        sess.run(tf.py_func(f, [], tf.int64))
