@@ -33,7 +33,9 @@ _MODULES = {
     "surface.math_ops": "cast to_float to_double to_int32 to_int64 divide truediv div realdiv argmax argmin arg_max arg_min count_nonzero matmul batch_matmul tensordot "
                         "add_n accumulate_n clip_by_value where cumsum cumprod norm",
     "surface.array_ops": "constant placeholder placeholder_with_default identity stop_gradient shape size rank reshape transpose matrix_transpose expand_dims squeeze "
-                         "concat stack unstack split tile broadcast_to pad reverse zeros ones zeros_like ones_like fill linspace one_hot gather sort",
+                         "concat stack unstack split tile broadcast_to reverse zeros ones zeros_like ones_like fill linspace one_hot gather sort",
+    "surface.padding": "pad",
+    "surface.static_checks": "assert_rank assert_rank_at_least assert_rank_in assert_type",
     "surface.selection": "boolean_mask unique unique_with_counts dynamic_partition",
     "surface.random_ops": "random_normal truncated_normal random_uniform random_shuffle set_random_seed",
     "surface.gradients": "gradients hessians custom_gradient IndexedSlices IndexedSlicesValue",

@@ -18,7 +18,7 @@ from .deferred import Ranks, recorded
 from .funnel import constant_of, convert, dynamic, emit, is_dynamic, op_scope, operand_list, operands
 from .ledger import get_default_graph
 from .shapes import TensorShape, to_sizes
-from .sizes import known, one_of, sizes_from, static_axes, static_int
+from .sizes import one_of, sizes_from, static_axes, static_int
 from .tensor import Tensor
 
 
@@ -274,19 +274,6 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     with op_scope(name, "BroadcastTo", input) as label:
         s = sizes_from(shape)
         return emit("BroadcastTo", label, (convert(input, name="input"),), lambda b, n: b.broadcast_to(n, shape=s), more=operand_nodes(shape))
-
-
-@recorded
-def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0) -> Any:
-    """Constant padding (before, after) per axis."""
-    kind = "Pad" if not is_tensor(constant_values) and constant_values == 0 else "PadV2"
-    with op_scope(name, kind, tensor) as label:
-        if mode.upper() != "CONSTANT":
-            raise ValueError(f"pad mode {mode!r} is not available, only CONSTANT")
-        x = convert(tensor, name="tensor")
-        amounts = [tuple(sizes_from(p)) for p in (paddings if not isinstance(paddings, Tensor) else np.asarray(known(paddings.node)).tolist())]
-        return emit(kind, label, (x,), lambda b, n: b.pad(n, before=tuple(p[0] for p in amounts), after=tuple(p[1] for p in amounts), between=(0,) * len(amounts),
-                                                                   value=x.dtype.np.type(constant_values).item()))
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:

@@ -1,7 +1,11 @@
 """Statements 125 to 128: each optimizer's formula, and the rows it changes, against NumPy."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+import recorded_optimizers
 
 import staticgraph as tf
 
@@ -125,3 +129,14 @@ def test_127_a_rate_that_the_run_gives(sess):
         before = sess.run(v)
         sess.run(train, {rate: 0.1})
         assert sess.run(v) < before
+
+
+RECORDED = json.loads((Path(__file__).parent / "recorded_optimizers.json").read_text())
+
+
+@pytest.mark.parametrize("case", RECORDED)
+def test_121_to_128_five_steps_of_tf_1_15_5(case):
+    kind, dtype, rows = case.rsplit(", ", 2)
+    want = np.array(RECORDED[case])
+    got = np.array(recorded_optimizers.steps(tf, kind, dtype, rows == "rows"))
+    assert np.allclose(got, want, rtol=2e-6 if dtype == "float32" else 1e-13, atol=1e-6 if dtype == "float32" else 1e-14)
