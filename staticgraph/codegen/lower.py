@@ -258,6 +258,8 @@ def _overwrites(group: Group, target: Buffer, value: Value) -> bool:
             elif group.kind == "gemm":
                 if item.kind == "matmul" or v.strides != contiguous(v.shape) or v.offset != 0:
                     return False
+            elif isinstance(item.node.op.lower, Control) and item.node.op.lower.kind == "cond" and target.space == "ws":
+                continue                     # each branch has an order of its own, and copies where it cannot overwrite in place
             else:
                 lower = item.node.op.lower
                 if item.kind != "loops" or not isinstance(lower, Loops) or lower.alias != k:

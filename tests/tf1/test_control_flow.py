@@ -214,3 +214,19 @@ def test_106_loops_without_gradients():
 def test_109_classes_of_exceptions(sess, f, kind, text):
     with pytest.raises(getattr(tf.errors, kind), match=text):
         sess.run(tf.py_func(f, [], tf.int64))
+
+
+def test_103_branches_that_overwrite_loop_variables(sess):
+    # the branches' results take the places of the loop's variables: also where they are exchanged, or read after they are changed
+    def body(i, a, b, p):
+        def change():
+            changed = tf.concat([a[1:], b[:1]], 0)
+            return b * 2, changed + tf.reduce_sum(a), tf.logical_not(p)
+        return (i + 1, *tf.cond(p, change, lambda: (b, a, tf.logical_not(p))))
+    start = (0, tf.constant([1.0, 2.0, 3.0]), tf.constant([4.0, 5.0, 6.0]), tf.constant(True))
+    got = sess.run(tf.while_loop(lambda i, *_: i < 5, body, start)[1:3])
+    a, b, p = np.array([1.0, 2, 3]), np.array([4.0, 5, 6]), True
+    for _ in range(5):
+        a, b = (b * 2, np.r_[a[1:], b[:1]] + a.sum()) if p else (b, a)
+        p = not p
+    assert np.array_equal(got, [a, b])
