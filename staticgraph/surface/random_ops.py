@@ -151,4 +151,4 @@ def random_shuffle(value: Any, seed: int | None = None, name: str | None = None)
         t = convert(value, name="value")
         n = t.node.shape[0]
         return emit("RandomShuffle", label, (t,), lambda b, x: b.take(
-            x, b.random_shuffle(stream(b, pair, shuffle_advance(n)), count=n), axis=0))
+            b.no_gradient(x, operation=label.rstrip("/"), type="RandomShuffle"), b.random_shuffle(stream(b, pair, shuffle_advance(n)), count=n), axis=0))

@@ -22,9 +22,14 @@ from .tensor import Tensor
 def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Any:
     """Elements (or slices) of ``params`` at the index tuples along the last axis of ``indices``; an index out of range fails the run."""
     with op_scope(name, "GatherNd", params, indices) as label:
-        if batch_dims:
-            raise NotImplementedError("gather_nd(batch_dims=) is not available: gather has batch_dims")
-        return emit("GatherNd", label, (convert(params, name="params"), convert(indices, name="indices")), lambda b, n, i: b.gather_nd(n, i, negative="refuse"))
+        def build(b: Any, x: Any, i: Any) -> Any:
+            places = [b.iota(shape=(*i.shape[:-1], 1), axis=k, dtype=i.aval.dtype) for k in range(batch_dims)]           # which batch each tuple is of
+            return b.gather_nd(x, b.concat(*places, i, axis=len(i.shape) - 1) if places else i, negative="refuse")
+        p, at = convert(params, name="params"), convert(indices, name="indices")
+        batches = p.node.shape[:batch_dims], at.node.shape[:batch_dims]
+        if not 0 <= batch_dims < len(at.node.shape) or any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(*batches)):
+            raise ShapeError(f"gather_nd: the first {batch_dims} axes of params {p.shape} and indices {at.shape} must be equal, and fewer than those of indices")
+        return emit("GatherNd", label, (p, at), build)
 
 
 @recorded
@@ -227,10 +232,13 @@ def invert_permutation(x: Any, name: str | None = None) -> Any:
 def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, dtype: Any = int32, name: str | None = None, weights: Any = None) -> Any:
     """Counts (or sums of weights) of pairs: rows are labels, columns predictions."""
     from .array_ops import stack
-    if num_classes is None:
-        raise NotImplementedError("confusion_matrix needs num_classes")
+    from .math_ops import FUNCTIONS
     with op_scope(name, "confusion_matrix", labels, predictions, weights):
         y, p = convert(labels, name="labels"), convert(predictions, name="predictions")
+        if num_classes is None:              # one more than the largest
+            num_classes = FUNCTIONS["maximum"](FUNCTIONS["reduce_max"](y), FUNCTIONS["reduce_max"](p)) + 1
+        (classes,) = sizes_from(num_classes, "num_classes")
         w = constant_of(np.ones((), as_dtype(dtype).np), None, "ones") if weights is None else convert(weights, as_dtype(dtype), "weights")
         wide = emit("BroadcastTo", "updates", (w, y), lambda b, u, i: b.broadcast(u, i.shape))
-        return scatter_nd(stack([y, p], axis=1), wide, [num_classes, num_classes])
+        sizes = (classes, classes)
+        return emit("ScatterNd", "ScatterNd", (stack([y, p], axis=1), wide), lambda b, i, u: b.scatter_nd_add(b.zeros(Aval(sizes, u.dtype)), i, u, negative="refuse"))

@@ -16,15 +16,20 @@ from .funnel import convert, emit, is_dynamic, op_scope
 from .sizes import static_int
 
 
-def _apply(type: str, name: str | None, inputs: dict[str, Any], build: Callable[..., Any], within: str | None = None) -> Any:
-    """``build(b, *values)`` as an operation of that type and name (or called ``within`` under it), or at once for define-by-run tensors."""
+def _apply(type: str, name: str | None, inputs: dict[str, Any], build: Callable[..., Any], within: str | None = None, graded: bool = True) -> Any:
+    """``build(b, *values)`` as an operation of that type and name (or called ``within`` under it), or at once for define-by-run tensors.
+
+    A graph's operation that is not ``graded`` refuses its gradient.
+    """
     values = tuple(inputs.values())
     if is_dynamic(values):
         from ..dynamic.tensor import compute
         with source.hide_own_frames():
             return build(compute, *[x if isinstance(x, compute.value_type) else compute.const(x) for x in values])
     with op_scope(name, type, *values) as label:
-        return emit(type, within or label, tuple(convert(x, name=k) for k, x in inputs.items()), build)
+        def checked(b: Any, *nodes: Any) -> Any:
+            return build(b, *(b.no_gradient(n, operation=label.rstrip("/"), type=type) if n.aval.dtype.is_floating else n for n in nodes))
+        return emit(type, within or label, tuple(convert(x, name=k) for k, x in inputs.items()), build if graded else checked)
 
 
 @recorded
@@ -104,7 +109,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Any:
     def build(b: Any, v: Any) -> Any:
         firsts, mine, _ = _distinct(b, v)
         return b.take(v, firsts, axis=0), b.cast(mine, dtype=as_dtype(out_idx))
-    return _apply("Unique", name, {"x": x}, build)
+    return _apply("Unique", name, {"x": x}, build, graded=False)
 
 
 @recorded
@@ -113,7 +118,7 @@ def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) ->
     def build(b: Any, v: Any) -> Any:
         firsts, mine, counts = _distinct(b, v)
         return b.take(v, firsts, axis=0), b.cast(mine, dtype=as_dtype(out_idx)), b.cast(counts, dtype=as_dtype(out_idx))
-    return _apply("UniqueWithCounts", name, {"x": x}, build)
+    return _apply("UniqueWithCounts", name, {"x": x}, build, graded=False)
 
 
 @recorded

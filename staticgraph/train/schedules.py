@@ -148,10 +148,14 @@ class ExponentialMovingAverage:
         return self._averages[var].op.name if var in self._averages else f"{var.op.name}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Variable]:
-        """Names under which to restore each variable: the shadow's where there is one."""
-        from ..surface.variables import global_variables
-        shadows = set(self._averages.values())
-        return {self.average_name(v) if v in self._averages else v.op.name: v for v in global_variables() if v not in shadows}
+        """Names under which to restore each variable: the shadow's for those that have one or are trainable (or are in ``moving_avg_variables``)."""
+        from ..surface.variables import global_variables, moving_average_variables, trainable_variables
+        averaged = {*(trainable_variables() if moving_avg_variables is None else moving_avg_variables)}
+        if moving_avg_variables is None:
+            averaged |= set(moving_average_variables())
+        names = {self.average_name(v): v for v in averaged}
+        # a shadow whose name is taken by its variable is not restored a second time
+        return {**{v.op.name: v for v in global_variables() if v not in averaged and v.op.name not in names}, **names}
 
 
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
