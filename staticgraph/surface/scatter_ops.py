@@ -14,7 +14,7 @@ from ..ir.aval import Aval
 from ..ops.helpers import move_axis, normalize_axis
 from .deferred import recorded
 from .funnel import constant_of, convert, emit, op_scope, operands
-from .sizes import one_of, sizes_from, static_axes, static_int
+from .sizes import known, one_of, sizes_from, static_axes, static_int
 from .tensor import Tensor
 
 
@@ -236,9 +236,11 @@ def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, dty
     with op_scope(name, "confusion_matrix", labels, predictions, weights):
         y, p = convert(labels, name="labels"), convert(predictions, name="predictions")
         if num_classes is None:              # one more than the largest
-            num_classes = FUNCTIONS["maximum"](FUNCTIONS["reduce_max"](y), FUNCTIONS["reduce_max"](p)) + 1
+            values = [known(t.node) for t in (y, p)]
+            fixed = all(v is not None and all(isinstance(n, int) for n in v.ravel()) for v in values)
+            num_classes = max(max(v.ravel(), default=0) for v in values) + 1 if fixed else FUNCTIONS["maximum"](FUNCTIONS["reduce_max"](y), FUNCTIONS["reduce_max"](p)) + 1
         (classes,) = sizes_from(num_classes, "num_classes")
         w = constant_of(np.ones((), as_dtype(dtype).np), None, "ones") if weights is None else convert(weights, as_dtype(dtype), "weights")
         wide = emit("BroadcastTo", "updates", (w, y), lambda b, u, i: b.broadcast(u, i.shape))
         sizes = (classes, classes)
-        return emit("ScatterNd", "ScatterNd", (stack([y, p], axis=1), wide), lambda b, i, u: b.scatter_nd_add(b.zeros(Aval(sizes, u.dtype)), i, u, negative="refuse"))
+        return emit("SparseTensorDenseAdd", "SparseTensorDenseAdd", (stack([y, p], axis=1), wide), lambda b, i, u: b.scatter_nd_add(b.zeros(Aval(sizes, u.dtype)), i, u, negative="refuse"))
