@@ -6,6 +6,8 @@ import collections
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import source
 from ..transforms.gradient import Slices
 from ..transforms.gradient import gradients as node_gradients
@@ -37,7 +39,9 @@ class IndexedSlices:
         return result
 
     def _fetch_parts(self) -> Any:
-        return [self.values, self.indices], lambda got: IndexedSlicesValue(got[0], got[1], None)
+        known = self._sizes is not None and all(isinstance(d, int) for d in self._sizes)
+        shape = np.array(self._sizes, np.int32) if known else None
+        return [self.values, self.indices], lambda got: IndexedSlicesValue(got[0], got[1], shape)
 
     def __repr__(self) -> str:
         return f"IndexedSlices(indices={self.indices}, values={self.values})"

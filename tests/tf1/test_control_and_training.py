@@ -114,7 +114,7 @@ def test_115_slices_of_embeddings(sess):
     (g,) = tf.gradients(rows, [v])
     assert isinstance(g, tf.IndexedSlices)
     got = sess.run(g)
-    assert list(got.indices) == [1, 3, 1] and got.values.shape == (3, 2)
+    assert list(got.indices) == [1, 3, 1] and got.values.shape == (3, 2) and list(got.dense_shape) == [4, 2]
     assert np.array_equal(sess.run(tf.convert_to_tensor(g))[:, 0], [0, 2, 0, 1])
     sess.run(v.initializer)
     (dense,) = tf.gradients(tf.reduce_sum(rows) + tf.reduce_sum(v), [v])
