@@ -73,10 +73,11 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
         graph = x.graph
         if not static.is_compatible_with(x.shape):
             raise ValueError(f"Shapes {static} and {x.shape} are not compatible")
-        open_sizes = x.node.op is OPS["const"] and static.ndims is not None and not static.is_fully_defined()
+        # a value that a run replaces by one of another size, or that stands for a size itself, is none of the graph's constants
+        open_sizes = x.node.op is OPS["const"] and static.ndims is not None and (not static.is_fully_defined() or x.dtype.is_integer)
         aval = Aval(to_sizes(static), x.dtype) if open_sizes else None
         t: Tensor = emit("PlaceholderWithDefault", label, (x,),
-                         lambda b, n: b.placeholder(aval=aval, uid=graph.next_uid()) if open_sizes else b.identity(n))
+                         lambda b, n: b.placeholder(aval=aval, uid=graph.next_uid()) if open_sizes else b.barrier(n) if x.dtype.is_integer else b.identity(n))
         if open_sizes:
             graph.placeholders[t.node] = t
             graph.defaults[t.node] = x.node.attr("value")

@@ -25,6 +25,7 @@ from .deferred import depends_on_ranks, ranks_fed
 from .feeds import prepared
 from .ledger import Graph, get_default_graph, get_default_session, remove_last, stack
 from .protos import ConfigProto
+from .sizes import contradicts
 from .tensor import Operation, Tensor
 from .variables import group_node
 
@@ -370,6 +371,7 @@ class BaseSession:
                 raise ValueError(f"Tensor '{t.name}' is fed twice")
             tensors.append(t)
             values.append(prepared(t, value))
+            _not_fixed(t, values[-1])
         for t, value in list(zip(tensors, values)):
             if t._node.op is OPS["read"] and t is (v := self.graph.variables[t._node.inputs[0].attr("uid")])._snapshot:
                 others = [r for r in v._reads if r not in tensors and not self.graph.is_inside(r.op)]
@@ -400,6 +402,8 @@ class BaseSession:
             flat: list[Any] = []
             rebuild = self._flatten(fetches, flat)
             feeds = [self._feed_key(k) for k in feed_list or ()]
+            for t in feeds:
+                _not_fixed(t)
             if depends_on_ranks([*flat, *feeds]) or any(isinstance(f, Tensor) and f.dtype == string for f in flat):     # what runs depends on what is fed
                 return lambda *values: rebuild(iter(self._run_flat(flat, feeds, [prepared(t, v) for t, v in zip(feeds, values, strict=True)])))
             plan = self._plan(flat, feeds)
@@ -431,6 +435,12 @@ class InteractiveSession(BaseSession):
             if self._given_graph in stack().graphs:
                 remove_last(stack().graphs, self._given_graph)
         super().close()
+
+
+def _not_fixed(t: Tensor, value: Any = None) -> None:
+    """ValueError for a feed of what the graph was built with, unless it is that very value."""
+    if contradicts(t.node, value):
+        raise ValueError(f"Tensor {t} may not be fed another value: shapes were made with its own while the graph was built. A placeholder_with_default can be fed.")
 
 
 def _from_proto(config: Any) -> Config:

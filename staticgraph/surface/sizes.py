@@ -6,6 +6,7 @@ building, so the result is a tuple of ints and expressions. A number that only t
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,8 +93,23 @@ def _item(v: Any) -> Size:
     return int(v) if isinstance(v, (int, np.integer, np.generic)) else v
 
 
+_READ_WHILE_BUILDING: weakref.WeakSet[Node] = weakref.WeakSet()
+
+
+def contradicts(n: Node, value: np.ndarray[Any, Any]) -> bool:
+    """Whether the graph was built with another value of the node, which a run can no longer replace."""
+    return n in _READ_WHILE_BUILDING and not np.array_equal(_known(n), value)     # type: ignore[arg-type]
+
+
 def known(n: Node) -> np.ndarray[Any, Any] | None:
     """The value of an integer node as an object array of ints and size expressions, or None."""
+    found = _known(n)
+    if found is not None:
+        _READ_WHILE_BUILDING.add(n)
+    return found
+
+
+def _known(n: Node) -> np.ndarray[Any, Any] | None:
     if n.op is state.const:
         a = n.attr("value").array
         return a.astype(object) if a.dtype.kind in "iub" else None

@@ -340,3 +340,24 @@ def test_095_of_several_operations_of_one_line_the_one_that_failed_is_named(sess
         with pytest.raises(tf.errors.InvalidArgumentError) as caught:
             sess.run(t, {i: [9]})
         assert caught.value.op.name == t.op.name
+
+
+def test_067_a_value_that_shapes_were_made_with_is_not_replaced_silently():
+    count, other = tf.constant(3), tf.constant(3)
+    zeros = tf.zeros([count])
+    with tf.Session() as s:
+        assert s.run(zeros).shape == (3,) and s.run(count * other, {other: 7}) == 21
+        assert s.run(zeros, {count: 3}).shape == (3,)
+        with pytest.raises(ValueError, match="shapes were made with its own while the graph was built"):
+            s.run(zeros, {count: 5})
+        with pytest.raises(ValueError, match="shapes were made with its own while the graph was built"):
+            s.make_callable(zeros, [count])(5)
+
+
+def test_070_a_default_that_is_a_size():
+    p, q = tf.placeholder_with_default(3, []), tf.placeholder_with_default(tf.constant(2) + 1, [])
+    made = [tf.zeros([p]), tf.fill([q, 2], 1.0), tf.range(p)]
+    with tf.Session() as s:
+        for _ in range(2):
+            assert [v.shape for v in s.run(made)] == [(3,), (3, 2), (3,)]
+            assert [v.shape for v in s.run(made, {p: 5, q: 7})] == [(5,), (7, 2), (5,)]
