@@ -29,7 +29,7 @@ def samples_of(op: OpDef) -> list[Sample]:
 
 def differentiable(op: OpDef) -> bool:
     """Whether the op has derivative rules."""
-    return not isinstance(op.vjp, (NotDifferentiable, NoRule))
+    return not isinstance(op.vjp, (NotDifferentiable, NoRule)) and "refuses" not in op.traits
 
 
 def smooth_samples(op: OpDef) -> list[tuple[int, Sample]]:

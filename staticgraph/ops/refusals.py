@@ -27,4 +27,4 @@ def _infer(x: Aval, *, operation: str, type: str) -> Aval:
 no_gradient = define(OpDef(
     "no_gradient", _infer, lambda x, *, operation, type: np.array(x), _refuse, NoRule("no gradient is defined for it in either direction"), _vmap,
     View(lambda v, out, **_: v), lambda rng: [Sample((rng.normal(size=(2, 3)),), {"operation": "Unique", "type": "Unique"}, grad=False)],
-    doc="x; a gradient through it is a LookupError that names ``operation``."))
+    traits=frozenset({"refuses"}), doc="x; a gradient through it is a LookupError that names ``operation``."))
