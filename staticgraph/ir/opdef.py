@@ -103,7 +103,7 @@ Lowering = Union[Scalar, View, Reduce, Matmul, Windows, Decompose, Loops, Contro
 
 @dataclass(frozen=True, eq=False)
 class OpDef:
-    """One op. See ``docs/architecture.md`` for what each field is held to.
+    """One op. ``tests/derived.py`` has what each field is held to.
 
     ``ref`` takes the inputs positionally and the attributes by keyword: its signature is the op's (inputs before ``*``,
     attributes and their defaults after it). The generated surface functions read it.

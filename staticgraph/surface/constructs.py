@@ -12,7 +12,6 @@ from typing import Any
 CONSTRUCTS: dict[str, tuple[str, int]] = {
     **{k: (k, 2) for k in ("Sum", "Mean", "Max", "Min", "Prod", "Any", "All", "ArgMax", "ArgMin", "Cumsum", "Cumprod", "ConcatV2", "Transpose", "ExpandDims",
                            "ReverseV2", "GatherV2", "Pad", "TopKV2", "InTopKV2", "SparseSoftmaxCrossEntropyWithLogits")},
-    "SparseSoftmaxCrossEntropyWithLogits": ("SparseSoftmaxCrossEntropyWithLogits", 2),
     "StridedSlice": ("StridedSlice", 4), "Slice": ("Slice", 3), "Split": ("Split", 3), "SplitV": ("SplitV", 3), "Roll": ("Roll", 3), "OneHot": ("OneHot", 4),
     "PadV2": ("PadV2", 3), "MatrixBandPart": ("MatrixBandPart", 3), "LinSpace": ("LinSpace", 2), "UnsortedSegmentSum": ("UnsortedSegmentSum", 2),
     "ScatterNd": ("ScatterNd", 2), "Conv2DBackpropInput": ("Conv2DBackpropInput", 2),
