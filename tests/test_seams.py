@@ -248,11 +248,11 @@ def test_two_executables_share_their_kernels():
     with session(cache=False) as s:
         s.run(first, {x: np.zeros(128)})
         (one,) = variants(s)
-        before = len(engine().table)
+        before = set(engine().table)         # others may be collected meanwhile
         s.run(second, {x: np.zeros(128)})
         (two,) = variants(s)
         assert one is not two
-        assert len(engine().table) == before
+        assert set(engine().table) <= before
         assert one.native.kernels.addresses == two.native.kernels.addresses
 
 
