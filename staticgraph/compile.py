@@ -176,9 +176,9 @@ class Executable:
             try:
                 return variant.run(feeds, {**values, **self.capacities} if self.capacities else values, store)
             except _StackFull as full:
-                self.capacities = {k: v * 4 for k, v in self.capacities.items()}
+                self.capacities.update({k: self.capacities[k] * 4 for k in full.symbols})
                 if max(self.capacities.values()) > 1 << 40:
-                    raise InvalidArgumentError(None, None, "a loop with a gradient ran too many times") from full
+                    raise InvalidArgumentError(None, None, "a loop ran too many times, or a size that the run found is too large") from full
             except _NotFinite as found:
                 number = next(k for k, o in enumerate(variant.graph.outputs) if o is found.guard)
                 self._replayed(feeds, lambda kind, key: _current(store, kind, key),
@@ -393,7 +393,7 @@ class Variant:
 
     def _fail(self, status: int, error: Any, values: Mapping[str, int]) -> None:
         if error is not None and self.program.checks[error.check].attr("message") == CAPACITY:
-            raise _StackFull
+            raise _StackFull(symbols_of(self.program.checks[error.check].attr("limit")))
         if error is not None and self.program.checks[error.check].attr("message") == diagnose.NOT_FINITE:
             raise _NotFinite(self.program.checks[error.check])
         from .runtime.report import raise_status
@@ -407,7 +407,10 @@ def _trimmed(a: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any,
 
 
 class _StackFull(Exception):
-    """A loop's stacks are too small: the run, which has changed nothing, starts again with larger ones."""
+    """Stacks or buffers are too small: the run, which has changed nothing, starts again with larger ones. ``symbols``: their capacities."""
+
+    def __init__(self, symbols: Iterable[str]) -> None:
+        self.symbols = symbols
 
 
 class _NotFinite(Exception):

@@ -11,12 +11,12 @@ from .. import source
 from ..dtypes import as_dtype, bool_, int32, int64
 from ..errors import DTypeError, ShapeError
 from ..ir.graph import Node
-from . import at_once, nest
+from . import at_once, growing, nest
 from .array_ops import stack
 from .bodies import Trace, close_handles, one_shape, result_of, wrap
 from .checks import Assert
 from .deferred import recorded
-from .funnel import convert, emit
+from .funnel import convert, each_named, emit, named_apart
 from .ledger import LedgerBuilder, get_default_graph
 from .math_ops import FUNCTIONS, cast
 from .shapes import Dimension, TensorShape
@@ -65,7 +65,7 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
             captured = list(dict.fromkeys(n for t in traces for n in t.captured()))
             regions = [t.close(nodes, captured) for t, nodes in zip(traces, results)]
             got = emit("If", "Merge", (p,), lambda b, pn: b.cond(pn, *[b.capture(n) for n in captured], true=regions[0], false=regions[1]))
-            result = nest.pack(nest.met(outs[0], outs[1]), list(got))
+            result = nest.pack(nest.met(outs[0], outs[1]), each_named(got, "Merge"))
         return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 and not strict else result
 
 
@@ -130,8 +130,8 @@ def while_loop(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = Non
                swap_memory: bool = False, name: str | None = None, maximum_iterations: Any = None, return_same_structure: bool = False) -> Any:
     """``loop_vars = body(*loop_vars)`` as long as ``cond(*loop_vars)`` holds, at most ``maximum_iterations`` times.
 
-    Shapes must not change from trip to trip; ``shape_invariants`` say what is known of the results. A single loop variable is returned as a
-    tensor unless ``return_same_structure``.
+    Shapes must not change from trip to trip, but for sizes that ``shape_invariants`` leave open (``growing``); the results have these shapes. A
+    single loop variable is returned as a tensor unless ``return_same_structure``.
     """
     with source.hide_own_frames():
         if not isinstance(loop_vars, (list, tuple)) and not isinstance(loop_vars, dict):
@@ -146,26 +146,37 @@ def while_loop(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = Non
             return at_once.loop(cond, body, loop_vars, maximum_iterations)
         g = get_default_graph()
         with g.name_scope(name or "while"):
-            result, flat = _loop(g, cond, body, loop_vars, maximum_iterations, varying=shape_invariants is not None, back_prop=back_prop)
-            if shape_invariants is not None:
-                _relax(flat, shape_invariants)
+            if shape_invariants is None:
+                result = _loop(g, cond, body, loop_vars, maximum_iterations, back_prop=back_prop)[0]
+            else:
+                result = _varying(g, cond, body, loop_vars, maximum_iterations, _leaves_of_shapes(shape_invariants), back_prop)
         return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 and not return_same_structure else result
 
 
-def _relax(flat: list[Tensor], invariants: Any) -> None:
-    """Results of a loop have the shapes of its invariants. ValueError for one that its loop variable does not have."""
-    given = _leaves_of_shapes(invariants)
-    if len(given) != len(flat):
-        raise ValueError(f"{len(given)} shape invariants for {len(flat)} loop variables")
-    for t, wanted in zip(flat, given):
-        if isinstance(t, nest.Handle):
-            continue
-        shape = TensorShape(wanted)
-        if not shape.is_compatible_with(t.shape):
-            raise ValueError(f"The shape invariant specified for {t.name} is not compatible with the initial shape of the loop variable. It enters the loop with shape {t.shape}, "
-                             f"but the specified shape invariant is {shape}.")
-        if t._record is None:
-            t._shape = shape
+def _varying(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any, given: list[Any], back_prop: bool) -> Any:
+    """The results of a loop with invariants, which are their shapes. ValueError for one that its loop variable does not have."""
+    items = nest.items(loop_vars)
+    if len(given) != len(items):
+        raise ValueError(f"{len(given)} shape invariants for {len(items)} loop variables")
+    invariants = [TensorShape(None if isinstance(x, nest.Handle) else shape) for x, shape in zip(items, given)]
+    axes: dict[int, tuple[int, ...]] = {}
+    with growing.Traced(g) as trace:
+        while True:
+            entering = growing.grown(loop_vars, axes)
+            try:
+                result, flat = _loop(g, cond, body, entering, maximum, back_prop=back_prop, invariants=invariants)
+                break
+            except growing.Outgrown as found:
+                axes.update(found.axes)
+                trace.take_back()
+    for t, shape in zip(flat, invariants):
+        if not isinstance(t, nest.Handle):
+            if not shape.is_compatible_with(t.shape):
+                raise ValueError(f"The shape invariant specified for {t.name} is not compatible with the initial shape of the loop variable. It enters the loop with shape {t.shape}, "
+                                 f"but the specified shape invariant is {shape}.")
+            if t._record is None:
+                t._shape = shape
+    return result
 
 
 def _leaves_of_shapes(x: Any) -> list[Any]:
@@ -175,11 +186,11 @@ def _leaves_of_shapes(x: Any) -> list[Any]:
     return [leaf for i in items for leaf in _leaves_of_shapes(i)]
 
 
-def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, trips: int | None = None, varying: bool = False,
-          back_prop: bool = True) -> tuple[Any, list[Tensor]]:
-    """The results in their structure, and flat. ``trips``: a number of trips that ``cond`` is known to keep; ``varying``: invariants are given.
+def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, trips: int | None = None, back_prop: bool = True,
+          invariants: Sequence[TensorShape] | None = None) -> tuple[Any, list[Tensor]]:
+    """The results in their structure, and flat. ``trips``: a number of trips that ``cond`` is known to keep.
 
-    Without ``back_prop`` they are constants to gradients.
+    Without ``back_prop`` they are constants to gradients. With ``invariants``: ``growing.Outgrown`` where sizes change that they leave open.
     """
     for h in nest.handles(loop_vars):
         h._handle_open()                     # one whose parts can be there has them now
@@ -189,14 +200,13 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
     start = [b.capture(t.node) for t in init]
     bound = None if maximum is None else _bound(maximum).node
 
-    def call(f: Any, tensors: list[Tensor]) -> Any:
-        structure = nest.pack(loop_vars, tensors)
-        return f(*structure) if isinstance(structure, (list, tuple)) else f(structure)
+    def call(f: Any, structure: Any) -> Any:
+        seen = growing.values(structure, invariants, "Identity")
+        return f(*seen) if isinstance(seen, (list, tuple)) else f(seen)
     entering = nest.handles(loop_vars)
     test = Trace(g, loop=True, entering=entering)
     with test:
-        values = [wrap(g, test.param(n), "loop_var") for n in start]
-        ok = convert(call(cond, values))
+        ok = convert(call(cond, nest.pack(loop_vars, [wrap(g, test.param(n), "Merge") for n in start])))
         if ok.dtype != bool_ or ok.node.shape:
             raise DTypeError(f"the condition of a loop must be a bool scalar, got {ok}")
         flag = test.builder.capture(ok.node)
@@ -205,10 +215,11 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
             trips = _static_bound(bound)
     step = Trace(g, loop=True, entering=entering)
     with step:
-        values = [wrap(g, step.param(n), "loop_var") for n in start]
-        out = call(body, values)
-        if (found := len(nest.items(out))) != (entered := len(nest.items(loop_vars))):
-            raise ValueError(f"The number of loop variables differs: {entered} enter the loop and the body returns {found}")
+        entered = nest.pack(loop_vars, [wrap(g, step.param(n), "Identity") for n in start])
+        out = call(body, entered)
+        if (found := len(nest.items(out))) != (given := len(nest.items(loop_vars))):
+            raise ValueError(f"The number of loop variables differs: {given} enter the loop and the body returns {found}")
+        out = growing.put_back(entered, out, invariants)
         flat, late = _returned(step, test, loop_vars, out)
         init += [t for _, t in late]
         results = [result_of(step.builder, x, None if isinstance(x, (Tensor, Variable)) else t.dtype) for x, t in zip(flat, init)]
@@ -216,9 +227,6 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
             if r.dtype != t.dtype:
                 raise DTypeError(f"loop variable {t.name} enters the loop as {t.dtype.name}, but is {r.dtype.name} after one iteration")
             if r.shape != t.node.shape:
-                if varying:
-                    raise NotImplementedError(f"loop variable {t.name} enters the loop with shape {t.shape}, but has shape {_text(r.shape)} after one iteration: loop variables "
-                                              "whose size changes are not available; write rows of an array of the final size, or use map_fn or scan")
                 raise ShapeError(f"Input tensor '{t.name}' enters the loop with shape {t.shape}, but has shape {_text(r.shape)} after one iteration. To allow the shape to "
                                  "vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape.")
         counted = test.count is not None or step.count is not None       # random draws and bounds: the iteration number is carried along
@@ -239,9 +247,11 @@ def _loop(g: Any, cond: Any, body: Any, loop_vars: Any, maximum: Any = None, tri
     for like, made in zip(nest.items(loop_vars), nest.items(out)):
         if isinstance(like, nest.Handle):
             parts = [next(own) for _ in like._handle_parts()] + ([next(rest)] if any(h is like for h, _ in late) else [])
-            new.append(like._handle_joined(made)._handle_of(parts))
+            handle = like._handle_joined(made)._handle_of(parts)
+            new.append(handle.value("Exit") if isinstance(handle, growing.Growing) else handle)
         else:
-            new.append(next(own))
+            t = next(own)
+            new.append(named_apart(t, "Exit") if t.value_index else t)
     return nest.with_items(structure, new), new
 
 

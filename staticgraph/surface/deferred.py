@@ -122,7 +122,7 @@ class View:
         names, log = g._names, g._names.log
         before = {k: names.get(k) for k, _ in record.names}
         names.log = None
-        _undo(names, record.names)
+        undo(names, record.names)
         changed: list[tuple[str, int | None]] = []
         try:
             names.log = changed
@@ -139,8 +139,8 @@ class View:
             for k, v in kept.items():
                 setattr(g, k, v)
             names.log = None
-            _undo(names, changed)
-            _undo(names, list(before.items()))
+            undo(names, changed)
+            undo(names, list(before.items()))
             names.log = log
         for name, op in scratch.items():
             original = g.operations.get(name)
@@ -150,7 +150,8 @@ class View:
                     self.nodes[original] = op._node
 
 
-def _undo(names: dict[str, int], changes: Sequence[tuple[str, int | None]]) -> None:
+def undo(names: dict[str, int], changes: Sequence[tuple[str, int | None]]) -> None:
+    """Set counters of names back to what they were before ``changes``."""
     for key, old in reversed(changes):
         if old is None:
             names.pop(key, None)
@@ -268,7 +269,7 @@ class Ranks:
                 del g.operations[op.name]
                 for t in op.inputs:
                     t._consumers.remove(op)
-        _undo(g._names, record.names)
+        undo(g._names, record.names)
         g.op_count = record.context["op_count"]
 
     # ---- static shapes ---------------------------------------------------------------------------------------------------------------
@@ -327,21 +328,24 @@ def busy(g: Graph) -> bool:
 
 @contextmanager
 def apart(g: Graph) -> Iterator[None]:
-    """Within: a variable is made. It is no part of the call that makes it: making that call again must not make another one."""
-    if g.ranks is None:
-        yield
-        return
+    """Within: a variable is made, outside of all bodies. It is no part of the call that makes it: making that call again must not make another one."""
     if _local.again is not None:
         raise GraphError("a variable was made by a function that is called again for other ranks of a placeholder without a shape: make it outside, or give the placeholder a shape")
+    if g.attempt is not None and g.attempt.again:
+        raise GraphError("a variable was made by the body of a loop that is traced again, since the size of a loop variable changes: make it outside, or share it by get_variable")
     outer, _local.record = _local.record, None
     log, g._names.log = g._names.log, None
+    builder = g.builder
+    while g.builder.outer is not None:
+        g.builder = g.builder.outer
     count = len(g.operations)
     try:
         yield
     finally:
-        _local.record, g._names.log = outer, log
-        if outer is not None:
-            outer.apart.update(islice(reversed(g.operations.values()), len(g.operations) - count))
+        _local.record, g._names.log, g.builder = outer, log, builder
+        for kept in (outer and outer.apart, g.attempt and g.attempt.kept):
+            if kept is not None:
+                kept.update(islice(reversed(g.operations.values()), len(g.operations) - count))
 
 
 def made_again() -> bool:

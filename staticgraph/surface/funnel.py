@@ -148,17 +148,22 @@ def each_named(outputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
     first = outputs[0].op
     made = [outputs[0]]
     with first.graph.lock:
-        for t in outputs[1:]:
-            op = Operation(first.graph, first.graph.operation_name(name), first.type, first.inputs, first.attrs, 0)
-            for k in ("construct", "site", "in_force", "control_inputs", "device", "_record"):
-                setattr(op, k, getattr(first, k))
-            alone = Tensor(op, 0, t._node)
-            alone._record, alone._shape = t._record, t._shape
-            op.outputs = [alone]
-            first.graph.operations[op.name] = op
-            made.append(alone)
+        made += [named_apart(t, name) for t in outputs[1:]]
         first.outputs = first.outputs[:1]
     return tuple(made)
+
+
+def named_apart(t: Tensor, name: str) -> Tensor:
+    """An output of an operation as that of one of its own."""
+    first = t.op
+    op = Operation(first.graph, first.graph.operation_name(name), first.type, first.inputs, first.attrs, 0)
+    for k in ("construct", "site", "in_force", "control_inputs", "device", "_record"):
+        setattr(op, k, getattr(first, k))
+    alone = Tensor(op, 0, t._node)
+    alone._record, alone._shape = t._record, t._shape
+    op.outputs = [alone]
+    first.graph.operations[op.name] = op
+    return alone
 
 
 def _not_implied(controls: Sequence[Any], inputs: Sequence[Tensor]) -> list[Any]:

@@ -93,6 +93,7 @@ def _bounds(i: slice, d: Size) -> tuple[Size, Size, int]:
         if isinstance(stop, int) and stop >= 0:
             z = z - maximum(z - d, 0)        # the smaller of the two
         span = maximum(z - a, 0)
+        a = a - maximum(a - d, 0)            # an empty part begins within the axis too
     return a, (span + (abs(step) - 1)) // abs(step) if abs(step) > 1 else span, step
 
 

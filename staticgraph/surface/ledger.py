@@ -128,6 +128,7 @@ class Graph:
         self.op_count = 0
         self._uids = 0
         self._spare_uids: list[int] = []                 # numbers of a call that is made again
+        self.attempt: Any = None                         # growing.Traced, while the body of a loop may have to be traced again
         self.ranks: Any = None                           # deferred.Ranks, once there is a placeholder of unknown rank
         self._unfeedable: set[Any] = set()
         self._unfetchable: set[Any] = set()

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import source
 from ..dtypes import DType, as_dtype, float32
+from .deferred import apart
 from .funnel import convert
 from .initializers import Initializer, glorot_uniform_initializer, zeros_initializer
 from .ledger import get_default_graph
@@ -188,7 +189,7 @@ def _get(g: Any, shared: _Shared, scope: VariableScope, full: str, shape: Any = 
     found = shared.by_name.get(full)
     kind = as_dtype(dtype if dtype is not None else scope.dtype).base_dtype
     if found is not None:
-        if scope.reuse is False:
+        if scope.reuse is False and not (g.attempt is not None and found.op in g.attempt.kept and g.attempt.again):
             raise ValueError(f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope? "
                              f"Originally defined at: {found.site.describe()}")
         if shape is not None and not TensorShape(shape).is_compatible_with(found.shape):
@@ -206,7 +207,7 @@ def _get(g: Any, shared: _Shared, scope: VariableScope, full: str, shape: Any = 
     shared.by_name[full] = variable
     rule = regularizer if regularizer is not None else scope.regularizer
     if rule is not None:
-        with g.name_scope(full + "/Regularizer/"):
+        with apart(g), g.name_scope(full + "/Regularizer/"):
             loss = rule(variable)
         if loss is not None:
             g.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
@@ -217,7 +218,10 @@ def _initial(full: str, shape: Any, kind: DType, init: Any, dtype: Any) -> Any:
     if init is not None and not callable(init):
         if shape is not None:
             raise ValueError("If initializer is a constant, do not specify shape.")
-        init = init if isinstance(init, Tensor) else convert(init, None, full + "/initial_value")
+        if not isinstance(init, Tensor):
+            g = get_default_graph()
+            with apart(g), g.name_scope(None):
+                init = convert(init, None, full + "/initial_value")
         if dtype is not None and init.dtype != kind:
             raise ValueError(f"Initializer type '{init.dtype}' and explicit dtype '{kind}' don't match.")
         return init

@@ -69,6 +69,10 @@ class Variable:
             if not validate:
                 raise NotImplementedError(f"a variable whose shape may change (validate_shape=False) is not available: {value!r} must have a known shape")
             raise ShapeError(f"initial_value must have a shape specified: {value}")
+        root = g.builder                     # variables are made outside of all bodies
+        if not root.owns(value._node):
+            raise ValueError(f"Initializer for variable {g.unique_name(name, mark_as_used=False)}/ is from inside a control-flow construct, such as a loop or conditional. "
+                             "When creating a variable inside a loop or conditional, use a lambda as the initializer.")
         self._resource = resource
         self._reads: list[Tensor] = []       # besides the snapshot: what feeds the variable feeds them too
         self.graph, self.initial_value = g, value
@@ -76,7 +80,6 @@ class Variable:
         self.base_dtype: DType = value.dtype
         self._trainable = trainable
         site = source.capture(g._scope)
-        root = _root_builder(g)
         saved, root.site = root.site, site
         self.node = root.graph.add(OPS["variable"], (), (("aval", value.node.aval), ("uid", self.uid)), value.node.aval, site=site)
         root.site = saved

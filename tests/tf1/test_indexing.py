@@ -120,3 +120,17 @@ def test_097_control_inputs_that_an_input_waits_for_are_left_out():
         second = tf.multiply(first, 2.0)
         third = tf.identity(b)
     assert first.op.control_inputs == [a, b.op] and second.op.control_inputs == [] and third.op.control_inputs == [a]
+
+
+def test_096_parts_of_a_selection_that_is_empty(sess):
+    p = tf.placeholder(tf.float32, [None, 2])
+    selected = tf.boolean_mask(p, p[:, 0] > 0)
+    for n in (0, 1, 2, 4):
+        rows = np.arange(1, 2 * n + 1, dtype="f4").reshape(n, 2)
+        for part in (np.s_[1:], np.s_[:-1], np.s_[2:], np.s_[1:3], np.s_[::-1], np.s_[1::2], np.s_[-3:-1], np.s_[:-2:2], np.s_[-2:], np.s_[2:1], np.s_[3::3]):
+            for source, value in ((selected, np.r_[np.zeros((2, 2)), rows]), (p, rows)):     # a size that the run finds, one that it is fed
+                y = source[part]
+                found, slope = sess.run([y, tf.gradients(y, source)[0]], {p: value})
+                want = np.zeros_like(rows)
+                want[part] = 1
+                assert np.array_equal(found, rows[part]) and np.array_equal(slope, want), (n, part)
