@@ -19,14 +19,14 @@ from . import diagnose
 from .config import Config, log, log_wants
 from .dtypes import as_dtype
 from .errors import InternalError_, InvalidArgumentError, ResourceExhaustedError
-from .ir.aval import Aval, Dim, TupleAval, evaluate, measured_in, symbols_of, upper_bound
+from .ir.aval import Aval, Dim, TupleAval, capacities_in, evaluate, measured_in, symbols_of, upper_bound
 from .ir.evaluate import evaluate as evaluate_nodes
 from .ir.graph import Graph, Node
 from .ir.opdef import Control
 from .ir.text import print_node
 from .memory import aligned_empty, empty_result
 from .ops.control import CAPACITY
-from .runtime.hostcall import host_function, raise_host_failure
+from .runtime.hostcall import Calls, MoreRoom, host_function, raise_host_failure
 from .runtime.state import StateStore
 from .specialize import check_sizes, sizes_of_feeds, specialize
 
@@ -104,7 +104,7 @@ class Executable:
         self.versions = lowered.versions
         self.missing = lowered.missing       # uids of variables read without a value
         self.symbols = sorted({s for a in self.feed_avals for d in a.shape for s in symbols_of(d)})
-        self.capacities = dict.fromkeys(sorted(_capacities(lowered.graph.nodes)), 64)    # rows of stacks, grown while running
+        self.capacities = dict.fromkeys(sorted(_capacities(lowered.graph.nodes)), 64)    # rows of stacks and the like, grown while running
         self.variants: dict[tuple[tuple[str, int], ...], Variant] = {}
         self.dynamic: set[str] = set()
         self.first: dict[str, int] = {}
@@ -169,12 +169,18 @@ class Executable:
                     raise
                 values.update({k: values[k] * 4 for k in self.capacities})
 
-    def run(self, feeds: Sequence[np.ndarray[Any, Any]], store: StateStore) -> list[np.ndarray[Any, Any]]:
-        """Values of the fetches; ``feeds`` are C-contiguous arrays of the feeds' dtypes, in the order of ``feed_avals``."""
+    def run(self, feeds: Sequence[np.ndarray[Any, Any]], store: StateStore, calls: Calls | None = None) -> list[np.ndarray[Any, Any]]:
+        """Values of the fetches; ``feeds`` are C-contiguous arrays of the feeds' dtypes, in the order of ``feed_avals``.
+
+        ``calls`` are what Python functions gave in an attempt at the same run.
+        """
         variant, values = self.variant([f.shape for f in feeds])
+        calls = calls or Calls()
         while True:
             try:
-                return variant.run(feeds, {**values, **self.capacities} if self.capacities else values, store)
+                return variant.run(feeds, {**values, **self.capacities} if self.capacities else values, store, calls)
+            except MoreRoom as more:
+                self.capacities = {k: max(more.needs[k], 2 * v) if k in more.needs else v for k, v in self.capacities.items()}
             except _StackFull as full:
                 self.capacities.update({k: self.capacities[k] * 4 for k in full.symbols})
                 if max(self.capacities.values()) > 1 << 40:
@@ -336,8 +342,8 @@ class Variant:
     def _slot(slots: dict[Any, int], key: Any) -> int:
         return slots.setdefault(key, len(slots))
 
-    def run(self, feeds: Sequence[np.ndarray[Any, Any]], values: Mapping[str, int], store: StateStore) -> list[np.ndarray[Any, Any]]:
-        """One run: take the state, call the program, commit or leave everything as it was."""
+    def run(self, feeds: Sequence[np.ndarray[Any, Any]], values: Mapping[str, int], store: StateStore, calls: Calls) -> list[np.ndarray[Any, Any]]:
+        """One attempt at a run: take the state, call the program, commit or leave everything as it was."""
         outs = [empty_result((evaluate(self.room[k], values),) if k in self.room else tuple(evaluate(d, values) for d in a.shape), a.dtype.np)
                 for k, a in enumerate(self.out_avals)]
         for entry in self.owner.inputs:
@@ -349,9 +355,11 @@ class Variant:
         entry = {k: a.copy() for k, a in lease.arrays.items()} if self.owner.config.verify else {}
         try:
             failures: list[Any] = []
-            host = host_function(self.program.hosts, values, failures) if self.program.hosts else None
+            host = host_function(self.program.hosts, values, failures, calls) if self.program.hosts else None
             found: dict[str, int] = {}
             status, error = self.native.run(feeds, outs, [lease.arrays[k] for k in self.states], [values[s] for s in self.symbols], host, found)
+            if failures and isinstance(failures[0][1], MoreRoom):
+                raise failures[0][1]
             if failures:
                 raise_host_failure(*failures[0])
             if status:
@@ -421,11 +429,11 @@ class _NotFinite(Exception):
 
 
 def _capacities(nodes: Iterable[Node]) -> set[str]:
-    """Symbols that stand for the rows of stacks."""
+    """Symbols that stand for the rows of stacks and other room that a run makes larger."""
     out: set[str] = set()
     for n in nodes:
         avals = n.aval.elements if isinstance(n.aval, TupleAval) else (n.aval,)
-        out |= {s for a in avals for d in (*a.shape, n.attr("bound")) for s in symbols_of(d) if s.startswith("cap")}
+        out |= {s for a in avals for d in (*a.shape, n.attr("bound")) for s in capacities_in(d)}
         for r in n.regions:
             out |= _capacities(r.nodes)
     return out

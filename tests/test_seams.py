@@ -207,7 +207,7 @@ def test_errors_of_python_functions():
         with pytest.raises(InvalidArgumentError, match="0-th value returned by PyFunc is double, but expects float"):
             s.run(sg.py_func(lambda: np.float64(1), [], sg.float32))
         with pytest.raises(InvalidArgumentError, match="shapes="):
-            s.run(sg.py_func(lambda: np.zeros(3, "f4"), [], sg.float32))
+            s.run(sg.py_func(lambda: np.zeros(3, "f4"), [], sg.float32, shapes=[2]))
         calls = []
         effect = sg.py_func(lambda: calls.append(1), [], [])
         with sg.control_dependencies([effect]):

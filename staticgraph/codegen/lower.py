@@ -207,6 +207,8 @@ class Lowering:
             return self._kernels(g, lambda: [custom_kernel(item, self.target)])
         if item.kind == "host":
             self.hosts.append(item)
+            if self.checks:
+                self.steps.append(CheckStep())           # Python sees no value that stands for one that is not there
             self.steps.append(HostStep(item, [v.base.buffer for v in item.operands[:len(item.node.inputs)]], [v.buffer for v in item.values]))
             return True
         from .control import lower_control

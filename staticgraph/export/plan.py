@@ -20,7 +20,7 @@ from ..config import Config
 from ..diagnose import with_finite_checks
 from ..dtypes import int64
 from ..errors import FailedPreconditionError, GraphError
-from ..ir.aval import Aval, Dim, measured_in, symbols_of, upper_bound
+from ..ir.aval import Aval, Dim, capacities_in, measured_in, upper_bound
 from ..ir.graph import Graph, Node
 from ..ir.opdef import Control, Host
 from ..ops.control import CAPACITY
@@ -187,7 +187,7 @@ def refuse_unbounded(nodes: Iterable[Node]) -> None:
     """GraphError for a loop with a gradient whose number of iterations has no bound: its stacks have no size."""
     for n in nodes:
         sizes = [d for a in (n.aval.elements if hasattr(n.aval, "elements") else (n.aval,)) for d in (*a.shape, n.attr("bound"))]
-        if any(s.startswith("cap") for d in sizes if isinstance(d, Dim) for s in symbols_of(d)):
+        if any(capacities_in(d) for d in sizes if isinstance(d, Dim)):
             raise_at(n.site, GraphError(f"export: a loop with a gradient ({n.site.short()}) keeps one row per iteration, and nothing says how many there "
                                         "can be: give while_loop a maximum_iterations"))
         for r in n.regions:

@@ -182,6 +182,16 @@ def is_measured(name: str) -> bool:
     return name.startswith("k")
 
 
+def capacity() -> Dim:
+    """A fresh symbol for room that a run makes larger where it is too small; its name starts with ``cap``."""
+    return symbol(f"cap{next(_fresh)}")
+
+
+def capacities_in(size: Size) -> set[str]:
+    """Names of the capacities in a size."""
+    return {s for s in symbols_of(size) if s.startswith("cap")}
+
+
 def measured_in(value: object) -> set[str]:
     """Names of the measured symbols in a size, an aval, or a tuple of such."""
     if isinstance(value, Dim):

@@ -15,7 +15,7 @@ import numpy as np
 from ..dtypes import bool_, int64
 from ..errors import DTypeError, InternalError, ShapeError
 from ..ir import walk
-from ..ir.aval import Aval, Size, TupleAval, measured_in, symbol
+from ..ir.aval import Aval, Size, TupleAval, capacity, measured_in
 from ..ir.evaluate import evaluate_region
 from ..ir.graph import Region
 from ..ir.opdef import Control, Decompose, OpDef, View, define
@@ -195,9 +195,9 @@ def _while_ref(*operands: Any, cond: Region, body: Region, limit: int | None = N
 def _recorded(b: Any, operands: Sequence[Any], cond: Region, body: Region, limit: int | None, asked: Sequence[int]) -> tuple[Any, list[Any]]:
     """The loop run with stacks: (number of trips, a stack for each of the carried values ``asked`` for)."""
     n, m = len(body.results), len(asked)
-    capacity: Size = limit if limit is not None else symbol(f"cap{symbol().terms[0][0].name}")
+    room: Size = limit if limit is not None else capacity()
     carried, captured = operands[:n], operands[n:]
-    stacks = [b.zeros(Aval((capacity, *carried[k].aval.shape), carried[k].aval.dtype)) for k in asked]
+    stacks = [b.zeros(Aval((room, *carried[k].aval.shape), carried[k].aval.dtype)) for k in asked]
     start = b.const(np.int64(0))
     avals = [*(c.aval for c in carried), start.aval, *(s.aval for s in stacks), *(c.aval for c in captured)]
 
@@ -210,8 +210,8 @@ def _recorded(b: Any, operands: Sequence[Any], cond: Region, body: Region, limit
 
     def step(inner: Any, *params: Any) -> list[Any]:
         values, count, kept, rest = split(params)
-        at = count if isinstance(capacity, int) else inner.guard(
-            count, inner.less(count, inner.reshape(inner.sizes(sizes=(capacity,), dtype=int64), shape=())), message=CAPACITY, limit=capacity, fill=0)
+        at = count if isinstance(room, int) else inner.guard(
+            count, inner.less(count, inner.reshape(inner.sizes(sizes=(room,), dtype=int64), shape=())), message=CAPACITY, limit=room, fill=0)
         pushed = [inner.rows_set(s, at, values[k]) for s, k in zip(kept, asked)]
         return [*inner.inline(body.without_effects(), [*values, *rest]), inner.add(count, inner.like(count, 1)), *pushed]
     outs = b.while_loop(*carried, start, *stacks, *captured, cond=traced_region(b, avals, condition), body=traced_region(b, avals, step), limit=limit)

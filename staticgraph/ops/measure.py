@@ -12,7 +12,7 @@ import numpy as np
 
 from ..dtypes import bool_, int64
 from ..errors import DTypeError, InvalidArgumentError, ShapeError
-from ..ir.aval import Aval, Size, measured, symbol
+from ..ir.aval import Aval, Size, capacity, measured
 from ..ir.opdef import Control, Loops, NoRule, NotDifferentiable, OpDef, define
 from .composed import composed
 from .control import CAPACITY
@@ -115,7 +115,7 @@ def size_of(b: Any, value: Any, bound: Size | None = None) -> Size:
         got = int(b.array(value))
         return int(_run_size_ref(got, bound=0))
     if bound is None:
-        bound = symbol(f"cap{symbol().terms[0][0].name}")
+        bound = capacity()
         value = b.run_size(value, bound=bound)
     size = measured()
     b.measure(value, size=size, bound=bound)

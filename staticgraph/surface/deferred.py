@@ -1,10 +1,15 @@
-"""Placeholders of unknown rank: what depends on one is built for a guessed rank, and again for the ranks that a run feeds.
+"""Tensors of unknown rank: what depends on one is built for a guessed rank, and again for the ranks that a run feeds or finds.
 
 The IR has no unknown rank. So a public call that touches such a placeholder (or anything made from one) is a *record*: the call itself,
 with the scopes around it. Its operations are in the ledger as always; their IR nodes belong to the *guess*, ranks under which all calls so far
 can be built (scalars, until a call needs something else). A run that feeds other ranks gets a *view*: the records its fetches need, called
 again with placeholders of those ranks, where axes of size 1 are 1, so that they broadcast. Views are kept. ``Tensor.node`` and
 ``Operation.node`` answer for the view that is active in the thread, so that gradients, optimizers and control flow need to know nothing of this.
+
+Only the run knows the rank of what a Python function returns. A run starts with the ranks of the run before. Where a function's result has another,
+the run stops at that call, before anything has seen the result, and starts again with the view for it. It has changed nothing, and what functions
+have given it keeps (``runtime.hostcall``): so each is called once, wherever in the run it stands, also after assignments. (To compute its operands
+in a run of their own would compute twice what both runs need, every time.)
 
 Consequences: a function given to ``cond`` or ``while_loop`` that uses such a tensor may be called more than once; what no rank allows is refused
 while building, what the fed ranks do not allow is an InvalidArgumentError of the run.
@@ -44,15 +49,16 @@ _local = _Local()
 
 
 class Record:
-    """A public call that touched tensors of unknown rank, or (``run`` None) a placeholder of unknown rank."""
+    """A public call that touched tensors of unknown rank or made some, or (``run`` None) a placeholder of unknown rank."""
 
     def __init__(self, ranks: Ranks, run: Callable[[], Any] | None) -> None:
         g = ranks.graph
         self.ranks, self.run = ranks, run
-        self.index = len(ranks.records)
+        self.index = 0
         self.site = source.capture(g._scope)
         self.uses: dict[Any, None] = {}      # tensors and operations of other records, in order
-        self.roots: tuple[Any, ...] = ()     # the placeholders all this depends on
+        self.roots: tuple[Any, ...] = ()     # what all this depends on: placeholders and results of Python functions
+        self.opens: tuple[Any, ...] = ()     # those among them that are made here
         self.names: list[tuple[str, int | None]] = []                  # name counters before the call changed them
         self.uids: tuple[int, int] = (g._uids, g._uids)
         self.apart: set[Any] = set()         # operations of variables made on the way: they are made once
@@ -165,21 +171,34 @@ class Ranks:
     def __init__(self, graph: Graph) -> None:
         self.graph, self.root = graph, graph.builder
         self.records: list[Record] = []
-        self.pinned: set[Any] = set()        # placeholders that ``set_shape`` gave a rank
+        self.count = 0
+        self.pinned: set[Any] = set()        # roots that ``set_shape`` gave a rank
         self.views: dict[Any, View] = {}
         self.guess = View(self, {})
 
     def add(self, t: Any) -> None:
         """A new placeholder of unknown rank; a scalar until a call needs something else."""
         record = Record(self, None)
-        record.roots = (t,)
-        self.records.append(record)
         t._record = record
         self.guess.nodes[t] = t._node
+        self._listed(record, (t,))
+
+    def _listed(self, record: Record, opens: tuple[Any, ...]) -> None:
+        """A record that is kept, with the roots it makes: scalars in all views so far."""
+        self.count += 1
+        record.index, record.opens = self.count, opens
+        record.roots = (*self._roots(record), *opens)
+        self.records.append(record)
         self.guess.done.add(record)
-        for view in {*self.views.values(), self.guess}:
-            view.patterns[t] = ()
-        self.views = {self._key(v.patterns): v for v in {*self.views.values(), self.guess}}
+        if opens:
+            self._changed(dict.fromkeys(opens, ()))
+
+    def _changed(self, patterns: dict[Any, Pattern | None]) -> None:
+        """Other patterns of some roots (None: it is none any more) in all views."""
+        views = {*self.views.values(), self.guess}
+        for view in views:
+            view.patterns = {t: p for t, p in {**view.patterns, **patterns}.items() if p is not None}
+        self.views = {self._key(v.patterns): v for v in views}
 
     @staticmethod
     def _key(patterns: dict[Any, Pattern]) -> Any:
@@ -196,8 +215,11 @@ class Ranks:
 
     # ---- building ------------------------------------------------------------------------------------------------------------------
 
-    def call(self, run: Callable[[], Any]) -> Any:
-        """``run()``; recorded if it touches what has no rank. Where the guess does not allow the call, the guess is changed."""
+    def call(self, run: Callable[[], Any], opens: bool = False) -> Any:
+        """``run()``; recorded if it touches what has no rank. Where the guess does not allow the call, the guess is changed.
+
+        With ``opens`` it makes one operation, whose results have ranks that the run finds.
+        """
         g = self.graph
         with g.lock:
             guess, first = self.guess, None
@@ -213,7 +235,7 @@ class Ranks:
                         first = error
                         tried = iter(()) if isinstance(error, _NO_MATTER_OF_RANK) else self._others(record)
                 else:
-                    self._keep(record)
+                    self._keep(record, opens)
                     return result
                 finally:
                     _local.record, g._names.log = None, log
@@ -244,15 +266,13 @@ class Ranks:
         ops = self.graph.operations
         return list(islice(reversed(ops.values()), len(ops) - record.count))[::-1]
 
-    def _keep(self, record: Record) -> None:
-        if not record.uses:
+    def _keep(self, record: Record, opens: bool) -> None:
+        if not record.uses and not opens:
             return
-        record.roots = tuple(self._roots(record))
         record.uids = (record.uids[0], self.graph._uids)
-        record.index = len(self.records)
-        self.records.append(record)
-        self.guess.done.add(record)
-        for op in self._made(record):
+        made = self._made(record)
+        self._listed(record, tuple(made[-1].outputs) if opens else ())
+        for op in made:
             if op in record.apart:
                 continue
             for t in op.outputs:
@@ -276,7 +296,7 @@ class Ranks:
 
     def shape(self, t: Any) -> TensorShape:
         """What all ranks that can be built agree on: each placeholder's rank is varied, the others as guessed."""
-        if t._record.run is None:
+        if t in t._record.opens:
             return TensorShape(list(self.guess.patterns[t]) if t in self.pinned else None)
         found: TensorShape | None = None
         base = self.guess.patterns
@@ -300,15 +320,32 @@ class Ranks:
         return TensorShape(None) if found is None else found
 
     def pin(self, t: Any, shape: TensorShape) -> None:
-        """``set_shape``: a placeholder takes that rank, other tensors ranks of placeholders that give it. ValueError where there are none."""
-        if t._record.run is None:
+        """``set_shape``: a root takes that rank, other tensors ranks of roots that give it. ValueError where there are none."""
+        if t in t._record.opens:
             self.pinned.add(t)
             self.guess = self.view({t: tuple(shape.as_list())})
+            self._settle(t._record)
             return
 
         def check() -> None:
             shape_of(t.node.shape).merge_with(shape)
         self.call(check)
+
+    def _settle(self, record: Record) -> None:
+        """Results of a Python function that nothing uses yet, all sizes of which are known now, are tensors like others."""
+        patterns = [self.guess.patterns[t] for t in record.opens]
+        op = record.opens[0].op
+        if record.run is None or record.uses or not all(t in self.pinned and None not in p for t, p in zip(record.opens, patterns)):
+            return
+        if any(item in r.uses for r in self.records for item in (*record.opens, op)):
+            return
+        for t in record.opens:
+            node = t.node
+            t._node, t._shape, t._record = node, shape_of(node.shape), None
+        op._record = None
+        self.records.remove(record)
+        self.pinned.difference_update(record.opens)
+        self._changed(dict.fromkeys(record.opens))
 
 
 def recorded(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -348,6 +385,12 @@ def apart(g: Graph) -> Iterator[None]:
                 kept.update(islice(reversed(g.operations.values()), len(g.operations) - count))
 
 
+def pattern_of(t: Any) -> Pattern:
+    """What the view that is being made has for a root."""
+    assert _local.view is not None
+    return _local.view.patterns[t]
+
+
 def made_again() -> bool:
     """Whether a recorded call is being made again: its operations are not those of the ledger."""
     return _local.again is not None
@@ -370,30 +413,35 @@ def depends_on_ranks(items: Sequence[Any]) -> bool:
     return any(i._record is not None for i in items)
 
 
-def _fitting(ranks: Ranks, patterns: dict[Any, Pattern], inner: dict[Any, tuple[int, ...]]) -> View:
-    """The view for the placeholders fed in which fed intermediates have the shapes of their values. ValueError where there is none."""
-    if not inner:
-        return ranks.view(patterns)
-    open_roots = list(dict.fromkeys(r for t in inner for r in t._record.roots if r not in patterns and r not in ranks.pinned))
-    for p in (patterns, *({**patterns, **dict.fromkeys(open_roots, (None,) * k)} for k in _RANKS)):
-        view = ranks.view(p)
-        try:
-            if all(TensorShape(list(shape)).is_compatible_with(shape_of((view.nodes.get(t) or view.make(t)).shape)) for t, shape in inner.items()):
-                return view
-        except GraphError:                   # these ranks are not possible
-            continue
-    raise ValueError("Cannot feed " + ", ".join(f"value of shape {shape} for Tensor '{t.name}', which has shape '{t.shape}'" for t, shape in inner.items()))
+Shapes = dict[Any, tuple[int, ...]]
+
+
+class Found:
+    """Shapes of the results of Python functions: those of the run that goes on, and those of runs before, which the next one starts with."""
+
+    def __init__(self, before: Shapes) -> None:
+        self.now: Shapes = {}
+        self.before = before
+
+    def add(self, error: InvalidArgumentError) -> None:
+        """What a run found that was made for other ranks. Any other error is raised, and one that no other ranks would help."""
+        fn, index, shape = getattr(error, "unforeseen", (None, 0, ()))
+        roots = getattr(fn, "roots", ())
+        if not roots or roots[index] in self.now or not roots[index].shape.is_compatible_with(TensorShape(list(shape))):
+            raise error
+        self.now[roots[index]] = self.before[roots[index]] = shape
 
 
 class ranks_fed:
-    """Within: nodes are those for the ranks fed. Gives what tells such views apart, for keys of what is made from their nodes.
+    """Within: nodes are those for the ranks fed and found. Gives what tells such views apart, for keys of what is made from their nodes.
 
-    InvalidArgumentError, at the line of the operation, where the ranks fed do not allow what is fetched; ValueError for a fed
+    InvalidArgumentError, at the line of the operation, where these ranks do not allow what is fetched; ValueError for a fed
     intermediate of a rank that it cannot have.
     """
 
-    def __init__(self, graph: Graph, fetches: Sequence[Any], feeds: Sequence[Any], values: Sequence[np.ndarray[Any, Any]]) -> None:
-        self.ranks = graph.ranks
+    def __init__(self, graph: Graph, fetches: Sequence[Any], feeds: Sequence[Any], values: Sequence[np.ndarray[Any, Any]],
+                 found: Found | None = None) -> None:
+        self.ranks, self.found = graph.ranks, found or Found({})
         if self.ranks is not None:
             self.fetches, self.fed = fetches, dict(zip(feeds, values))
             if not depends_on_ranks([*fetches, *feeds]):
@@ -405,26 +453,44 @@ class ranks_fed:
             return None
         self.saved = _local.view
         with ranks.graph.lock:
-            _local.view = view = self._view(ranks)
             try:
-                for i in self.fetches:
-                    if i._record is not None and i not in self.fed:
-                        i._control_nodes_of()
-            except GraphError as error:
-                _local.view = self.saved
-                source.raise_at(error.site, InvalidArgumentError(None, None, f"{error} (placeholders were fed as {view.described()})"))
+                return self._fitting(ranks)
             except BaseException:
                 _local.view = self.saved
                 raise
-        return view
 
     def __exit__(self, *exc: Any) -> None:
         if self.ranks is not None:
             _local.view = self.saved
 
-    def _view(self, ranks: Ranks) -> View:
-        roots = {r for i in self.fetches if i._record is not None for r in i._record.roots}
-        guess = ranks.guess.patterns
-        patterns = {t: tuple(1 if s == 1 else guess[t][k] if t in ranks.pinned else None for k, s in enumerate(v.shape))
-                    for t, v in self.fed.items() if t in roots}
-        return _fitting(ranks, patterns, {t: v.shape for t, v in self.fed.items() if t._record is not None and t._record.run is not None})
+    def _fitting(self, ranks: Ranks) -> View:
+        """The view for the ranks known in which fed intermediates have the shapes of their values; the others are those before, or any."""
+        roots = list(dict.fromkeys(r for i in (*self.fetches, *self.fed) if i._record is not None for r in i._record.roots))
+        inner = {t: v.shape for t, v in self.fed.items() if t._record is not None and t not in t._record.opens}
+        shapes = {**self.found.now, **{t: v.shape for t, v in self.fed.items()}}
+        known = {t: self._pattern(ranks, t, shapes[t]) for t in roots if t in shapes}
+        free = [t for t in roots if t not in shapes and t not in ranks.pinned and (inner or t._record.run is not None)]
+        before = {t: self._pattern(ranks, t, s) for t, s in self.found.before.items()
+                  if t in roots and t not in shapes and t.shape.is_compatible_with(TensorShape(list(s)))}
+        first: GraphError | None = None
+        for others in (before, {}, *(dict.fromkeys(free, (None,) * k) for k in _RANKS if free)):
+            _local.view = view = ranks.view({**others, **known})
+            try:
+                if not all(TensorShape(list(shape)).is_compatible_with(shape_of(t.node.shape)) for t, shape in inner.items()):
+                    continue
+                for i in self.fetches:
+                    if i._record is not None and i not in self.fed:
+                        i._control_nodes_of()
+            except GraphError as error:      # these ranks are not possible
+                if first is None:
+                    first, described = error, view.described()
+                continue
+            return view
+        if first is None or inner:
+            raise ValueError("Cannot feed " + ", ".join(f"value of shape {shape} for Tensor '{t.name}', which has shape '{t.shape}'" for t, shape in inner.items()))
+        source.raise_at(first.site, InvalidArgumentError(None, None, f"{first} (where shapes are {described})"))
+
+    @staticmethod
+    def _pattern(ranks: Ranks, t: Any, shape: tuple[int, ...]) -> Pattern:
+        pinned = ranks.guess.patterns[t] if t in ranks.pinned else (None,) * len(shape)
+        return tuple(1 if s == 1 else d for d, s in zip(pinned, shape))

@@ -18,10 +18,11 @@ from ..ir import walk
 from ..ir.aval import Dim, TupleAval, symbols_of
 from ..ir.graph import Node
 from ..ir.opdef import OPS
+from ..runtime.hostcall import Calls
 from ..runtime.interrupt import time_limit
 from ..runtime.state import StateStore
 from .callables import Repeated, native_call, prepared_call
-from .deferred import depends_on_ranks, ranks_fed
+from .deferred import Found, depends_on_ranks, ranks_fed
 from .feeds import prepared
 from .ledger import Graph, get_default_graph, get_default_session, remove_last, stack
 from .protos import ConfigProto
@@ -111,6 +112,7 @@ class BaseSession:
         self._store = StateStore()
         self._plans: dict[Any, Plan] = {}
         self._repeated: dict[Any, Repeated] = {}
+        self._ranks_found: dict[Tensor, tuple[int, ...]] = {}                # shapes that Python functions gave last
         self._closed = False
         self.last_executable: Any = None
         self._contexts: list[Any] = []
@@ -202,9 +204,15 @@ class BaseSession:
 
     def _run_flat(self, flat: list[Any], feeds: list[Tensor], values: list[np.ndarray[Any, Any]]) -> list[Any]:
         given = dict(zip(feeds, values))
-        with ranks_fed(self.graph, flat, feeds, values) as ranks:
-            plan = self._plan(flat, feeds, ranks)
-            got = iter(self._execute(plan, [given[t] for t in plan.used], native=True))
+        found, calls = Found(self._ranks_found), Calls()
+        while True:
+            try:
+                with ranks_fed(self.graph, flat, feeds, values, found) as ranks:
+                    plan = self._plan(flat, feeds, ranks)
+                    got = iter(self._execute(plan, [given[t] for t in plan.used], native=True, calls=calls))
+                break
+            except InvalidArgumentError as error:
+                found.add(error)             # a Python function's result has another rank than in the run before
         by_tensor: dict[Tensor, Any] = {}
         for t in plan.tensors:
             value = next(got)
@@ -241,7 +249,7 @@ class BaseSession:
             plan.keep = (flat, feeds)        # type: ignore[attr-defined]  # ids stay theirs while these live
         return plan
 
-    def _execute(self, plan: Plan, values: Sequence[np.ndarray[Any, Any]], native: bool = False) -> list[np.ndarray[Any, Any]]:
+    def _execute(self, plan: Plan, values: Sequence[np.ndarray[Any, Any]], native: bool = False, calls: Calls | None = None) -> list[np.ndarray[Any, Any]]:
         """Values of the plan's tensors; with ``native`` by a native call of the whole run, where there can be one (callables have their own)."""
         if plan.unfed:
             self._missing_feed(plan)
@@ -262,7 +270,7 @@ class BaseSession:
             if done:
                 return got
         try:
-            results = exe.run(ordered, self._store)
+            results = exe.run(ordered, self._store, calls)
         except Error as error:
             self._named(error)
             raise

@@ -17,7 +17,7 @@ from typing import Any
 from .. import source
 from ..dtypes import DType, as_dtype, float32, int8, int32, int64
 from ..errors import InvalidArgumentError, UnimplementedError
-from ..ir.aval import Aval, Size, measured_in, symbol
+from ..ir.aval import Aval, Size, capacity, measured_in
 from ..ir.graph import Node
 from ..ir.opdef import OPS
 from ..ops.control import CAPACITY
@@ -96,7 +96,7 @@ class TensorArray(nest.Handle):
                 rows = sizes_from(count, "size of a TensorArray")[0]
                 if isinstance(rows, int) and rows < 0:
                     raise InvalidArgumentError(None, None, "Size should be >= 0.")
-                room: Size = symbol(f"cap{symbol().terms[0][0].name}") if dynamic_size else rows
+                room: Size = capacity() if dynamic_size else rows
                 flow_now: Tensor = emit("TensorArrayV3", label, [count], lambda b, n: b.const(0.0, float32))
                 declared = TensorShape(element_shape)
                 self._shared = _Shared(g, flow_now.op, as_dtype(dtype), room, bool(dynamic_size), clear_after_read is not False, infer_shape, declared)
